@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 import guided
-from guided.errors import GuidedError, LimitExceeded, UnsupportedError
+from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.frontends.lark import lark_to_grammar
 
 pytest.importorskip("lark", reason="lark is not installed")
 
@@ -143,3 +146,66 @@ def test_repetitions_of_the_same_are_few_alternatives() -> None:
     """`a* a*` has three alternatives: two of the four that are written out are equal."""
     matcher = guided.GrammarMatcher(COMPILER.compile_lark("start: " + '"a"* ' * 64 + '"b"'))
     assert matcher.accept_string("a" * 100 + "b") and matcher.is_accepting()
+
+
+def test_the_work_of_gaps_grows_with_their_states() -> None:
+    """An ignored text of up to n characters has n classes of gaps, with n states each."""
+
+    def read(count: int) -> None:
+        text = f"start: A\nA: /x/\n%ignore /#a{{1,{count}}}/"
+        lark_to_grammar(text, limits=guided.Limits(work=2_000_000, seconds=200))
+
+    read(100)
+    with pytest.raises(LimitExceeded) as caught:
+        read(800)
+    assert caught.value.limit == "work" and caught.value.given < 1.1 * caught.value.allowed
+
+
+ID_RANGES = ",".join(f"{start}-{start + 999_999}" for start in range(0, 8_000_000, 1_000_000))
+
+
+@pytest.mark.parametrize(
+    ("token", "allowed", "error", "message"),
+    [
+        (f"<[{ID_RANGES}]>", False, SpecError, "not allowed in this call"),
+        (f"<[{ID_RANGES}]>", True, LimitExceeded, "'work'"),
+        (f"<[^{ID_RANGES}]>", False, LimitExceeded, "'work'"),
+        (" ".join(f"<[{start}-{start + 9_999}]>" for start in range(20)), True, LimitExceeded, "'work'"),
+        ("<[0-29999]>", True, VocabularyError, "token 256 ends the output"),
+    ],
+)
+def test_ranges_of_ids_take_little_memory(token: str, allowed: bool, error: type[Exception], message: str) -> None:
+    compiler = guided.GrammarCompiler(COMPILER.vocabulary, limits=guided.Limits(work=6_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(error, match=message) as caught:
+            compiler.compile_lark(f"start: {token}", allow_special_tokens=allowed)
+        assert tracemalloc.get_traced_memory()[1] < 60e6
+    finally:
+        tracemalloc.stop()
+    assert isinstance(caught.value, GuidedError) and caught.value.span[0] >= 7
+
+
+def test_ranges_of_ids_may_overlap() -> None:
+    """A thousand times the same 20,000 ids are 20,000 ids."""
+    vocabulary = guided.Vocabulary([b"%d " % number for number in range(20_000)], eos_token_ids=[20_000])
+    compiler = guided.GrammarCompiler(vocabulary)
+    for ids, expected in (
+        (",".join(["5-19999", "0-19998"] * 500), range(20_000)),
+        ("7,3-5,4-6,4,5", [3, 4, 5, 6, 7]),
+        ("^2-19999,2-3", [0, 1]),
+    ):
+        grammar = compiler.compile_lark(f"start: <[{ids}]>", allow_special_tokens=True)
+        bitmask = guided.allocate_token_bitmask(1, vocabulary.size)
+        guided.GrammarMatcher(grammar).fill_next_token_bitmask(bitmask)
+        assert guided.allowed_tokens(bitmask) == [*expected]
+
+
+@pytest.mark.parametrize("name", ["<[1>", "<[12>", "<[*x>", "<[^1>"])
+def test_only_ids_in_closed_brackets_are_ids(name: str) -> None:
+    tokens = [b"a", b"b", name.encode()]
+    vocabulary = guided.Vocabulary(tokens, eos_token_ids=[3], special_tokens={2: name})
+    grammar = guided.GrammarCompiler(vocabulary).compile_lark(f"start: {name}", allow_special_tokens=True)
+    bitmask = guided.allocate_token_bitmask(1, vocabulary.size)
+    guided.GrammarMatcher(grammar).fill_next_token_bitmask(bitmask)
+    assert guided.allowed_tokens(bitmask) == [2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +69,15 @@ def test_ambiguity_is_looked_for_in_a_bounded_number_of_rules() -> None:
 def test_pairs_that_are_not_compared_are_counted() -> None:
     (remark,) = [each for each in lint_lark(many_keywords(100), LarkOptions()) if each.kind == "not-compared"]
     assert remark.message == "2950 pairs of terminals were not compared"
+
+
+def test_names_with_many_underscores_take_little_memory() -> None:
+    """Also, a rule with a repetition is used, although Lark renames its repetition."""
+    name = "a_" * 3_000 + "a"
+    tracemalloc.start()
+    try:
+        findings = lint_lark(f'start: {name}\n{name}: ("x" "z")* "y"\nb: "x"+', LarkOptions())
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+    assert [finding.place for finding in findings] == ["b (line 3)"]

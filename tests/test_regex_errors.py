@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import pytest
 
+import guided
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex, unicode_flag_error
 from guided.limits import Limits
@@ -361,9 +363,13 @@ def test_limits(pattern: str, limits: Limits, limit: str, dialect: str) -> None:
         "".join(f"a(?<=[^{chr(0x4E00 + i)}])" for i in range(100)),
         r"(?:(?:ba*|b\s)(?:(?<=b[ab]{7}|a\sb{2}[^a]{5})\w|[^a]{3})b*)+",
         "(?>" + "|".join("a" * i for i in range(1, 100)) + ")",
+        "(?>a*(?:" + "b?" * 6_000 + ")?)",
+        "(?>a*(?:" + "b?" * 20_000 + ")?)",
+        "(?>(?:a|ab)(?:" + "c" * 12_000 + "|d)?)x",
+        "(?>a*(?:(?:bc){3000})?)",
         "(?i)" + "".join(f"[{chr(0x100 + i)}-{chr(0x1000 + i)}]" for i in range(50)),
     ],
-    ids=range(21),
+    ids=range(25),
 )
 def test_hostile_patterns_end_soon(pattern: str, search: bool) -> None:
     with warnings.catch_warnings():
@@ -374,3 +380,12 @@ def test_hostile_patterns_end_soon(pattern: str, search: bool) -> None:
         except (LimitExceeded, SpecError, UnsupportedError) as error:
             limit = getattr(error, "limit", "")
     assert limit != "seconds"
+
+
+def test_an_atomic_group_may_end_with_a_long_text() -> None:
+    pattern, text = f"(?>a*(?:{'b' * 20_000})?)", "aa" + "b" * 20_000
+    grammar = guided.GrammarCompiler(guided.Vocabulary([b"a", b"b"], eos_token_ids=[2])).compile_regex(pattern)
+    for each in (text, "aa", text + "b", text[:-1]):
+        matcher = guided.GrammarMatcher(grammar)
+        is_match = re.fullmatch(f"a*(?:{'b' * 20_000})?", each) is not None
+        assert (matcher.accept_string(each) and matcher.is_accepting()) == is_match

@@ -114,6 +114,6 @@ def test_states_and_steps_are_bounded(monkeypatch: pytest.MonkeyPatch):
     ):
         with pytest.raises(TooLarge) as caught:
             taken(pattern)
-        assert f"{caught.value.limit} {caught.value.what}".endswith(what)
+        assert f"{caught.value.limit} {caught.value.unit}".endswith(what)
     with pytest.raises(LimitExceeded, match="seconds"), limit_compilation(Limits(seconds=0)):
         leftmost_match(tree_of("(?:a?){5000}"), Budget(Limits()))

@@ -214,6 +214,8 @@ CASES = [
     (r"(?i)\u017f\xdf", ["s\u1e9e", "S\xdf", "\u017f\xdf"]),
     (r"(?ai)\u017fk", ["\u017fk", "sK", "\u017fK"]),
     (r"[[a]", ["[", "a"]),
+    (r"(?>a*(?:b|c*)(?:d?|e))a?", ["aba", "aa", "acda", "acea", "acd"]),
+    (r"(?>a*(?:b|c)?)+d", ["abd", "aacabd", "d", "ab"]),
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ __all__ = [
     "contains",
     "has_surrogate",
     "intersect",
+    "select",
     "subtract",
     "union",
 ]  # fmt: skip
@@ -99,3 +100,12 @@ def contains(ranges: Ranges, code: int) -> bool:
     """Whether a code point is in a set."""
     index = bisect_right(ranges, (code, 0x110000)) - 1
     return index >= 0 and code <= ranges[index][1]
+
+
+def select(codes: Sequence[int], ranges: Ranges) -> list[int]:
+    """The code points of the sorted list `codes` that are in `ranges`. Cost: a binary search for each range."""
+    out: list[int] = []
+    for low, high in ranges:
+        start = bisect_left(codes, low)
+        out += codes[start : bisect_right(codes, high, lo=start)]
+    return out

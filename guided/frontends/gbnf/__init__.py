@@ -32,7 +32,7 @@ from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused_finding
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, Not, Repeat, Seq
 from guided.limits import Limits
-from guided.meter import limit_compilation
+from guided.meter import limit_compilation, spend
 
 from .rules import Rule, read_rules
 from .why_empty import check_not_empty
@@ -89,7 +89,9 @@ def gbnf_to_grammar(
         raise _make_missing_root_error(text, root, rules)
     if refuse_empty:
         check_not_empty(text, root, rules)
-    nodes = {name: _apply_options(text, rule, rules) for name, rule in rules.items()}
+    with limit_compilation(limits, work=False):
+        regular_rules = set[str]()
+        nodes = {name: _apply_options(text, rule, rules, regular_rules) for name, rule in rules.items()}
     origins = {name: f"{name} (line {line})" for name, line in _find_lines(text, rules)}
     if findings is None:
         warn_about(new_findings)
@@ -119,11 +121,11 @@ def _find_lines(text: str, rules: Mapping[str, Rule]) -> list[tuple[str, int]]:
     return out
 
 
-def _apply_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
+def _apply_options(text: str, rule: Rule, rules: Mapping[str, Rule], regular_rules: set[str]) -> Node:
     options, node = rule.options, rule.node
     if not options.is_regular:
         return node
-    if reason := _why_not_regular(rule, rules):
+    if reason := _why_not_regular(rule, rules, regular_rules):
         raise UnsupportedError(
             f"max_chars, max_tokens and lazy need a regular language, but {reason}",
             text=text, span=options.span, hint="write the repetition with * or {m,n}, without recursion",
@@ -135,22 +137,28 @@ def _apply_options(text: str, rule: Rule, rules: Mapping[str, Rule]) -> Node:
     return node if options.max_tokens is None else MaxTokens(node, options.max_tokens)
 
 
-def _why_not_regular(rule: Rule, rules: Mapping[str, Rule]) -> str:
-    """Why the language of a rule is not regular, or "". A depth-first walk over the rules that it refers to."""
-    finished_rules, path = set[str](), [rule.name]
+def _why_not_regular(rule: Rule, rules: Mapping[str, Rule], regular_rules: set[str]) -> str:
+    """Why the language of a rule is not regular, or "". A depth-first walk over the rules that it refers to.
+
+    `regular_rules`: the rules that earlier walks found to be regular. They are not examined again, and this walk adds
+    those that it finds.
+    """
+    if rule.name in regular_rules:
+        return ""
+    path, on_path = [rule.name], {rule.name}
     pending_references = [iter(dict.fromkeys(rule.references))]
-    on_path = {rule.name}
     while path:
+        spend()
         if rules[path[-1]].has_tokens:
             return f"{path[-1]!r} names tokens"
         next_rule = next(pending_references[-1], None)
         if next_rule is None:
             pending_references.pop()
             on_path.discard(path[-1])
-            finished_rules.add(path.pop())
+            regular_rules.add(path.pop())
         elif next_rule in on_path:
             return f"{next_rule!r} is recursive"
-        elif next_rule not in finished_rules:
+        elif next_rule not in regular_rules:
             path.append(next_rule)
             on_path.add(next_rule)
             pending_references.append(iter(dict.fromkeys(rules[next_rule].references)))

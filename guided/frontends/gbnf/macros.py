@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from guided.close_names import close_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.aho_corasick import free_text
+from guided.frontends.common.digits import is_number
 from guided.frontends.common.substrings import substring_automaton
 from guided.frontends.regex.algebra import alt, conj, repeat, seq
 from guided.ir.nodes import Chars, Node, OtherTokens, Ref
@@ -235,7 +236,7 @@ class Macros:
         if token.kind == "literal":
             return _Value(token, reader.characters.read_literal(token))
         if token.kind == "name":
-            if token.text.isdigit():
+            if is_number(token.text):
                 return _Value(token, parse_number(token.text))
             return _Value(token, {"true": True, "false": False}.get(token.text, token))
         if token.kind == "(" and not in_tuple:

@@ -16,6 +16,7 @@ from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.common.digits import is_number
 from guided.ir.nodes import Region
 
 from .tokens import Token
@@ -114,7 +115,7 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
 def _parse_count(text: str, match: re.Match[str] | None) -> int | None:
     if match is None:
         return None
-    if match[2] is None or not match[2].isdigit() or len(match[2]) > 15:
+    if match[2] is None or not is_number(match[2]) or len(match[2]) > 15:
         message = f"{match[1]} must be a number of {_COUNTS[match[1]]}"
         raise SpecError(message, text=text, span=match.span(), hint=f"write {match[1]}=10")
     return int(match[2])

@@ -16,9 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from guided.close_names import close_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.common.digits import is_number
+from guided.frontends.common.line_table import LineTable
 from guided.frontends.regex.algebra import alt, chars, repeat, seq
 from guided.frontends.regex.algebra import text as literal_text
 from guided.ir.nodes import ANY_CHAR, EPSILON, Node, OtherTokens, Ref, Special
@@ -229,7 +232,7 @@ class Reader:
         """Read the bounds between { and }. In xgrammar, -1 means no upper bound."""
         opening = self.tokens[self.index - 1]
         lower = self.take_token()
-        if lower.kind == "," or not lower.text.isdigit():
+        if lower.kind == "," or not is_number(lower.text):
             raise self.error("a repetition needs a lower bound", lower, "write {0,n} for at most n")
         low = high = parse_number(lower.text)
         is_unbounded = False
@@ -238,7 +241,7 @@ class Reader:
             upper = self.take_token()
             if upper.kind == "}" or upper.text == "-1":
                 is_unbounded = True
-            elif upper.text.isdigit():
+            elif is_number(upper.text):
                 high = parse_number(upper.text)
             else:
                 raise self.error("the upper bound must be a number", upper, "write {m}, {m,} or {m,n}")
@@ -314,7 +317,7 @@ class Reader:
         reference: int | str = name
         if content.startswith("["):
             digits = content[1:].removesuffix("]")
-            if not content.endswith("]") or not digits.isdigit() or len(digits) > MAX_DIGITS:
+            if not content.endswith("]") or not is_number(digits) or len(digits) > MAX_DIGITS:
                 raise self.error("an id is a number in brackets", token, "write <[128000]>; one token has one id")
             reference = int(digits)
         elif not content:
@@ -346,8 +349,11 @@ class Reader:
 
     def location(self, token: Token) -> str:
         """The line and column of a token, for messages."""
-        line = self.text.count("\n", 0, token.start) + 1
-        return f"line {line}, column {token.start - self.text.rfind(chr(10), 0, token.start)}"
+        return f"line {self._lines.line(token.start)}, column {self._lines.column(token.start)}"
+
+    @cached_property
+    def _lines(self) -> LineTable:
+        return LineTable(self.text)
 
     def error(self, message: str, token: Token, hint: str = "") -> SpecError:
         """An error at a token."""

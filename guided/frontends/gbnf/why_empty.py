@@ -9,9 +9,11 @@ nothing is reported.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Generator, Mapping
+from typing import Any
 
 from guided.errors import SpecError
+from guided.frontends.regex.algebra import run
 from guided.ir.nodes import Alt, Chars, Node, Ref, Repeat, Seq
 
 from .rules import Rule
@@ -42,7 +44,7 @@ def check_not_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
     name, path = root, dict[str, None]()
     while name and name not in path:
         path[name] = None
-        name = next(_find_blockers(rules[name].node, productive), "")
+        name = _find_blocker(rules[name].node, productive) or ""
     last = name or list(path)[-1]
     cycle = list(path)[list(path).index(last) :]
     if not name:
@@ -56,28 +58,37 @@ def check_not_empty(text: str, root: str, rules: Mapping[str, Rule]) -> None:
 
 def _generates(node: Node, productive: Container[str]) -> bool:
     """Whether the node generates some string, assuming that rules outside `productive` generate none."""
-    return next(_find_blockers(node, productive), None) is None
+    return _find_blocker(node, productive) is None
 
 
-def _find_blockers(node: Node, productive: Container[str]) -> Iterator[str]:
-    """What keeps a node from generating a string: names of unproductive rules, or "" for an empty class or alternation.
-
-    If all alternatives of an `Alt` are blocked, yields only a blocker of the first one. Yields nothing if the node
+def _find_blocker(node: Node, productive: Container[str]) -> str | None:
+    """What keeps a node from generating a string: the name of an unproductive rule, or "" for an empty class or
+    alternation. If all alternatives of an `Alt` are blocked, it is the blocker of the first one. None if the node
     generates a string.
     """
-    match node:
-        case Ref(name) if name not in productive:
-            yield name
-        case Chars(ranges) if not ranges:
-            yield ""
-        case Seq(items):
-            for item in items:
-                yield from _find_blockers(item, productive)
-        case Alt(items):
-            first_blockers = [next(_find_blockers(item, productive), None) for item in items]
-            if None not in first_blockers:
-                yield from (blocker for blocker in first_blockers[:1] or [""] if blocker is not None)
-        case Repeat(item, low, _) if low:
-            yield from _find_blockers(item, productive)
-        case _:
-            pass
+
+    def visit(node: Node) -> Generator[Any, Any, str | None]:
+        match node:
+            case Ref(name) if name not in productive:
+                return name
+            case Chars(ranges) if not ranges:
+                return ""
+            case Seq(items):
+                for item in items:
+                    if (blocker := (yield visit(item))) is not None:
+                        return str(blocker)
+            case Alt(items):
+                blockers: list[str] = []
+                for item in items:
+                    if (blocker := (yield visit(item))) is None:
+                        return None
+                    blockers.append(blocker)
+                return blockers[0] if blockers else ""
+            case Repeat(item, low, _) if low:
+                result: str | None = yield visit(item)
+                return result
+            case _:
+                pass
+        return None
+
+    return run(visit(node))

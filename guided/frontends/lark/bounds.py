@@ -108,6 +108,8 @@ def _check_range(first: Any, last: Any, source: Source) -> None:
     for each, end in zip((first, last), ends, strict=True):
         if len(end) != 1:
             message = "the ends of a range must be strings of one character"
+            if each.endswith("i") and len(unescape(str(each)[1:-2])) == 1:
+                message = "the ends of a range cannot have the flag i"
             raise source.error(SpecError(message), (each.start_pos, each.end_pos), 'write, for example, "a".."z"')
     if ends[0] > ends[1] and ends[0] != "^":  # Lark does not escape "^" in the class that it creates
         message = f"the range ends before it begins: {first}..{last}"

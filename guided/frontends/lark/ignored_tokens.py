@@ -13,33 +13,40 @@ classified by these continuations, and each class has a rule. Only terminals and
 such a continuation may follow it. If a terminal may end before this is decided, the grammar is not supported.
 
 Cost: each terminal is determinised, and compared with each state in which an ignored text may either end or continue.
+The copies of states count as work, because `/#a{1,n}/` has n classes of n states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from guided.errors import UnsupportedError
 from guided.frontends.common.regular_texts import Texts
 from guided.frontends.common.rule_table import RuleTable
 from guided.frontends.lark.dialect.expressions import determinise
+from guided.frontends.lark.terminal_texts import find_common_edges
 from guided.frontends.regex.algebra import ANY_TEXT, conj, negate, seq
 from guided.ir.nodes import EPSILON, Alt, Automaton, MaxTokens, Node, Ref, Region, Repeat, Seq
+from guided.meter import spend
 
 __all__ = ["IgnoredTokens"]
 
 _States: TypeAlias = tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...]
+_WORK_PER_STATE: Final = 50  # each class of gaps has its own copy of the states
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some texts of the ignored terminal `rule`. `continuations`: what would extend their match; None: nothing."""
+    """Some texts of the ignored terminal `rule`. `continuations`: what would extend their match; None: nothing.
+    `is_live`: whether a state of `continuations` other than its start leads to a text.
+    """
 
     rule: str
     texts: Node
     continuations: Automaton | None
+    is_live: Callable[[int], bool]
 
 
 class IgnoredTokens:
@@ -101,7 +108,7 @@ class IgnoredTokens:
 
 def _make_pieces(rule: str, node: Node | None) -> list[_Piece]:
     if node is None:
-        return [_Piece(rule, Ref(rule), None)]
+        return [_Piece(rule, Ref(rule), None, lambda _: True)]
     automaton = determinise(node, rule)
     start = (False, automaton.states[automaton.start][1])  # a start state that does not accept the empty string
     states: _States = (*automaton.states, start)
@@ -112,10 +119,12 @@ def _make_pieces(rule: str, node: Node | None) -> list[_Piece]:
             ends.setdefault(tuple(edge for edge in edges if is_live(edge[2])), set()).add(number)
     out = []
     for edges, numbers in ends.items():
+        spend(_WORK_PER_STATE * len(states))
         texts = Automaton(
             tuple((number in numbers, out_edges) for number, (_, out_edges) in enumerate(states)), len(states) - 1
         )
-        out.append(_Piece(rule, texts, Automaton((*states, (False, edges)), len(states)) if edges else None))
+        continuations = Automaton((*states, (False, edges)), len(states)) if edges else None
+        out.append(_Piece(rule, texts, continuations, is_live))
     return out
 
 
@@ -123,21 +132,24 @@ def _exclude_extensions(node: Node, rule: str, piece: _Piece) -> Node | None:
     """The texts of a node that do not extend the ignored match: the node itself if none does, None if all do."""
     continuations = piece.continuations
     assert continuations is not None
-    automaton, is_live, extends_match = determinise(node, rule), Texts(continuations).is_live, False
+    automaton, extends_match = determinise(node, rule), False
     todo = [(automaton.start, continuations.start)]
+    seen = set(todo)
     for state, other_state in todo:  # grows during the loop
-        for low, high, target in automaton.states[state][1]:
-            for other_low, other_high, other_target in continuations.states[other_state][1]:
-                if max(low, other_low) > min(high, other_high) or not is_live(other_target):
-                    continue
-                if continuations.states[other_target][0]:
-                    extends_match = True
-                elif automaton.states[target][0]:
-                    reason = f"a match of {piece.rule}, which is ignored, may extend past the end of {rule} after it"
-                    hint = "ignore only texts whose end the next character determines, or read the text with a lexer"
-                    raise UnsupportedError(reason, hint=hint)
-                elif (target, other_target) not in todo:
-                    todo.append((target, other_target))
+        edges, other_edges = automaton.states[state][1], continuations.states[other_state][1]
+        spend(1 + len(edges) + len(other_edges))
+        for _, (target, other_target) in find_common_edges(edges, other_edges):
+            if not piece.is_live(other_target):
+                continue
+            if continuations.states[other_target][0]:
+                extends_match = True
+            elif automaton.states[target][0]:
+                reason = f"a match of {piece.rule}, which is ignored, may extend past the end of {rule} after it"
+                hint = "ignore only texts whose end the next character determines, or read the text with a lexer"
+                raise UnsupportedError(reason, hint=hint)
+            elif (target, other_target) not in seen:
+                seen.add((target, other_target))
+                todo.append((target, other_target))
     if not extends_match:
         return node
     result = determinise(conj(automaton, negate(seq([continuations, ANY_TEXT]))), rule)

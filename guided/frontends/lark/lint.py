@@ -12,6 +12,7 @@ Lark's basic lexer, all pairs are compared. With scannerless semantics, nothing 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -69,7 +70,7 @@ def _find_unused(loaded_grammar: LoadedGrammar, rules: Rules) -> Iterator[LintFi
         *loaded_grammar.ignored,
         loaded_grammar.start,
     }
-    template_names = _find_template_names(rules)
+    template_names = _find_template_names(rules, loaded_grammar.lines)
     words = Counter(re.findall(r"\w+", loaded_grammar.text))
     for name, line in loaded_grammar.lines.items():
         is_terminal = name.lstrip("_")[:1].isupper()
@@ -81,15 +82,17 @@ def _find_unused(loaded_grammar: LoadedGrammar, rules: Rules) -> Iterator[LintFi
             yield unused_finding("terminal" if is_terminal else "rule", f"{name} (line {line})")
 
 
-def _find_template_names(rules: Rules) -> set[str]:
-    """Possible names of templates and of rules with repetitions. Lark creates rules `NAME{...}` and `__NAME_...` for
-    them.
+def _find_template_names(rules: Rules, names: Iterable[str]) -> set[str]:
+    """The names that may be names of templates and of rules with repetitions. Lark creates rules `NAME{...}` and
+    `__NAME_...` for them.
     """
-    names = {rule.partition("{")[0] for rule in rules if "{" in rule}
-    for rule in rules:
-        if rule.startswith("__"):
-            names |= {rule[2:end] for end, character in enumerate(rule) if character == "_" and end > 2}
-    return names
+    sorted_rules = sorted(rules)
+
+    def has_rule(prefix: str) -> bool:
+        index = bisect_left(sorted_rules, prefix)
+        return index < len(sorted_rules) and sorted_rules[index].startswith(prefix)
+
+    return {name for name in names if has_rule(f"{name}{{") or has_rule(f"__{name}_")}
 
 
 def _find_collisions(

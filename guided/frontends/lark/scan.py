@@ -24,7 +24,7 @@ from guided.meter import spend
 
 __all__ = ["Token", "find_token", "is_terminal", "scan", "scan_leniently"]
 
-_IDS: Final = re.compile(r"<\[\^?([\d,-]+)\]>")
+_IDS: Final = re.compile(r"<\[\^?([0-9,-]+)\]>")
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>   [ \t\f]+ | \\[ ]*\r?\n )
@@ -41,6 +41,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_SPACES: Final = re.compile(r"\s+")
 _JSON_DIRECTIVES: Final = frozenset({"%json", "%regex", "%llguidance", "%grammar_options"})
 _MAX_NESTING: Final = 20
 
@@ -119,7 +120,8 @@ def scan_leniently(text: str) -> Iterator[Token]:
 
 def _read_json_value(text: str, directive: str, pos: int) -> tuple[int, str]:
     """(the end, the text) of the JSON value after a directive."""
-    begin = pos + len(text[pos:]) - len(text[pos:].lstrip())
+    match = _SPACES.match(text, pos)
+    begin = pos if match is None else match.end()
     try:
         _, end = json.JSONDecoder(strict=True).raw_decode(text, begin)
     except json.JSONDecodeError as error:

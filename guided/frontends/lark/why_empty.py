@@ -19,6 +19,7 @@ from guided.errors import SpecError
 from guided.frontends.common.regular_texts import Texts
 from guided.ir.nodes import Length
 from guided.limits import Limits
+from guided.meter import spend
 
 from .lalr import Rules, find_productive, remove_terminals
 from .loader import LoadedGrammar
@@ -64,27 +65,22 @@ def find_empty_reason(loaded_grammar: LoadedGrammar, lexer: str | None, limits: 
 def _make_rule_error(
     loaded_grammar: LoadedGrammar, rules: Rules, productive_names: set[str], empty_terminals: set[str]
 ) -> SpecError:
-    order = [loaded_grammar.start]
+    order, seen = [loaded_grammar.start], {loaded_grammar.start}
     for name in order:  # grows during the loop
+        spend()
         if name in empty_terminals:
             return _make_terminal_error(loaded_grammar, name)
-        order += dict.fromkeys(
-            symbol
-            for symbols in rules.get(name, ())
-            for symbol, _ in symbols
-            if symbol in rules and symbol not in productive_names and symbol not in order
-        )
-    path = [loaded_grammar.start]
-    while True:
-        candidates = (symbol for symbol, _ in rules[path[-1]][0] if symbol in rules and symbol not in productive_names)
-        path.append(next(candidates))
-        if path[-1] in path[:-1]:
-            break
-    name = loaded_grammar.sources.original_name(path[-1])
+        for symbol in (symbol for symbols in rules.get(name, ()) for symbol, _ in symbols):
+            if symbol in rules and symbol not in productive_names and symbol not in seen:
+                seen.add(symbol)
+                order.append(symbol)
+    last, path = loaded_grammar.start, set[str]()
+    while last not in path:
+        path.add(last)
+        last = next(symbol for symbol, _ in rules[last][0] if symbol in rules and symbol not in productive_names)
+    name = loaded_grammar.sources.original_name(last)
     message = f"the specification allows no output at all: the rule {name} always needs itself"
-    return loaded_grammar.locate(
-        SpecError(message, hint="add an alternative that does not need the rule itself"), path[-1]
-    )
+    return loaded_grammar.locate(SpecError(message, hint="add an alternative that does not need the rule itself"), last)
 
 
 def _make_terminal_error(loaded_grammar: LoadedGrammar, name: str) -> SpecError:

@@ -12,7 +12,8 @@ apply.
 - `(?>A{m,n}) = A{m,n-1}(?!A) | A{n}` if A is prefix-free and never empty. `(?>A{m,n}?) = A{m}`.
 
 Derivatives decide whether a language is prefix-free, assuming that all lookarounds hold. The language is then a
-superset of the true one, so a "yes" is correct. Cost: at most `_MAX_DERIVATIVES` derivatives for each decision.
+superset of the true one, so a "yes" is correct. Cost: at most `_MAX_DERIVATIVES` derivatives for each decision. Larger
+trees count as not prefix-free and as never empty, so the laws do not apply to them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from guided.ir.nodes import EMPTY, EPSILON, Chars, Node, Seq, Text
+from guided.ir.nodes import EMPTY, EPSILON, Alt, Chars, Node, Repeat, Seq, Text
 
 from .algebra import run
 from .derivatives import Terms, TooLarge
@@ -110,10 +111,27 @@ def _make_superset(tree: Tree) -> Node:
 
 
 def _is_nullable(tree: Tree) -> bool:
-    if isinstance(tree, (Chars, Text)):
+    """Whether the superset of the tree's language has the empty string. False if the tree is too large."""
+
+    def visit(node: Node) -> Generator[Any, Any, bool]:
+        match node:
+            case Seq(items):
+                for item in items:
+                    if not (yield visit(item)):
+                        return False
+                return True
+            case Alt(items):
+                for item in items:
+                    if (yield visit(item)):
+                        return True
+            case Repeat(item, low, _):
+                return low == 0 or bool((yield visit(item)))
         return False
-    terms = Terms(limit=20 * _MAX_DERIVATIVES)
-    return terms.nullable[terms.read(_make_superset(tree))]
+
+    try:
+        return run(visit(_make_superset(tree)))
+    except TooLarge:
+        return False
 
 
 def _is_prefix_free(tree: Tree) -> bool:

@@ -12,7 +12,8 @@ import unicodedata
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, contains
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, contains, select
+from guided.meter import spend
 
 __all__ = [
     "LINE_ENDS",
@@ -134,10 +135,15 @@ def _load_orbits() -> dict[int, tuple[int, ...]]:
     return orbits
 
 
+@cache
+def _list_cased_chars() -> list[int]:
+    return sorted(_load_orbits())
+
+
 @lru_cache(maxsize=1024)
 def ignore_case(ranges: Ranges) -> Ranges:
     """All characters that match one of `ranges` when case is ignored."""
-    return _add_orbits(ranges, _load_orbits())
+    return _add_orbits(ranges, _load_orbits(), _list_cased_chars())
 
 
 def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
@@ -146,9 +152,10 @@ def ignore_case_of_ascii(ranges: Ranges) -> Ranges:
     return charset((*ranges, *other_case))
 
 
-def _add_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]]) -> Ranges:
-    """The characters of `ranges` and of their orbits."""
-    equivalents = [(other, other) for code, orbit in orbits.items() if contains(ranges, code) for other in orbit]
+def _add_orbits(ranges: Ranges, orbits: dict[int, tuple[int, ...]], cased_chars: list[int]) -> Ranges:
+    """The characters of `ranges` and of their orbits. `cased_chars`: the characters that have an orbit, sorted."""
+    equivalents = [(other, other) for code in select(cased_chars, ranges) for other in orbits[code]]
+    spend(len(equivalents))
     return charset((*ranges, *equivalents)) if equivalents else ranges
 
 
@@ -178,10 +185,15 @@ def _compute_unit_orbits() -> dict[int, tuple[int, ...]]:
     return orbits
 
 
+@cache
+def _list_cased_units() -> list[int]:
+    return sorted(_compute_unit_orbits())
+
+
 @lru_cache(maxsize=256)
 def ignore_case_of_units(ranges: Ranges) -> Ranges:
     """All code units that match one of `ranges` when case is ignored, without the flag u."""
-    return _add_orbits(ranges, _compute_unit_orbits())
+    return _add_orbits(ranges, _compute_unit_orbits(), _list_cased_units())
 
 
 def word_chars(any_case: bool) -> Ranges:

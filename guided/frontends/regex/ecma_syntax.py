@@ -13,6 +13,7 @@ import re
 
 from guided.ir.nodes import EPSILON
 from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
+from guided.meter import spend
 
 from .algebra import text
 from .budget import Budget
@@ -26,6 +27,7 @@ from .ecma_chars import (
     property_set,
     word_chars,
 )  # fmt: skip
+from .ecma_group_names import GroupNames
 from .reader import DIGITS, HEX, Classes, Frame, Reader
 from .tree import line_end, line_start, word_boundary
 
@@ -56,12 +58,9 @@ class EcmaReader(Reader):
         super().__init__(pattern, budget, ordered=ordered, classes=classes)
         self.ascii_case = ascii_case
         self.group_count = 0
-        self.paths_by_name: dict[str, list[tuple[tuple[int, int], ...]]] = {}
-        """For each group name: `branch_path` at each of its definitions."""
+        self.group_names = GroupNames()
         self.references: list[tuple[int | str, int, int]] = []
         """(group number or name, start, end) of each back-reference."""
-        self.branch_path: list[tuple[int, int]] = [(0, 0)]
-        """For each open group, from the outermost: (its start, the number of its current alternative)."""
 
     # --- the element at the cursor
 
@@ -304,46 +303,41 @@ class EcmaReader(Reader):
         return self.open_group(frame)
 
     def open_group(self, frame: Frame) -> None:
-        """Enter a group, and extend `branch_path` by its first alternative."""
+        """Enter a group."""
         super().open_group(frame)
-        self.branch_path.append((frame.start, 0))
+        self.group_names.open_group()
 
     def close_group(self) -> None:
         """Leave a group."""
-        self.branch_path.pop()
+        self.group_names.close_group()
         super().close_group()
 
     def begin_branch(self) -> None:
         """Begin the next alternative."""
         super().begin_branch()
-        group, number = self.branch_path[-1]
-        self.branch_path[-1] = (group, number + 1)
+        self.group_names.begin_branch()
 
     def _define_name(self, name: str, start: int) -> None:
-        """Define a group name. Two groups may have the same name only if they are in different alternatives."""
-        path = tuple(self.branch_path)
-        for other_path in self.paths_by_name.setdefault(name, []):
-            fork = next((i for i, (a, b) in enumerate(zip(path, other_path, strict=False)) if a != b), None)
-            if fork is None or path[fork][0] != other_path[fork][0]:
-                raise self.error(f"duplicate group name {name!r}", start, hint="give the group another name")
-        self.paths_by_name[name].append(path)
+        if not self.group_names.define(name):
+            raise self.error(f"duplicate group name {name!r}", start, hint="give the group another name")
 
     def _read_name(self, start: int) -> str:
         """Read a group's name, up to and including the >. Decodes \\u escapes."""
-        name = ""
+        name: list[str] = []
         while not self.take(">"):
+            spend()
             c = self.peek()
             if c == "\\" and self.text.startswith("u", self.pos + 1):
                 self.pos += 2
                 c = chr(self._read_unicode_escape(start))
             elif c:
                 c = chr(self._read_code_point())
-            if not c or not ((name + c).replace("$", "_").replace("\u200c", "_").replace("\u200d", "_")).isidentifier():
+            if not c or not (c in "$\u200c\u200d" or (f"_{c}" if name else c).isidentifier()):
                 raise self.error("invalid capture group name", start, hint="a name is an identifier: (?<name>..)")
-            name += c
+            name.append(c)
         if not name or name[0] in "\u200c\u200d":
             raise self.error("invalid capture group name", start, hint="a name is an identifier: (?<name>..)")
-        return name
+        return "".join(name)
 
     def _read_modifiers(self, start: int) -> None:
         """Read a group such as (?im-s: from the cursor, which is after its (?."""
@@ -370,7 +364,7 @@ class EcmaReader(Reader):
     def check_end(self) -> None:
         """Check that the groups of all back-references exist. References may precede their groups."""
         for group, start, end in self.references:
-            if group not in self.paths_by_name if isinstance(group, str) else group > self.group_count:
+            if group not in self.group_names.all if isinstance(group, str) else group > self.group_count:
                 raise self.error("invalid reference", start, end, hint="there is no such group")
         if self.references:
             _, start, end = self.references[0]

@@ -122,7 +122,7 @@ class Explorer:
         width = find_fixed_width(tree.item)
         if not width:
             return None
-        star = Times(tree.item, 0, None, False, tree.span, tree.has_lookbehind, tree.one_char, tree.has_lookaround)
+        star = Times(tree.item, 0, None, False, tree.span, tree.one_char, tree.has_lookaround)
         exits = yield self.lowering.explore(star, start, mask_after)
         max_length = None if tree.max is None else tree.max * width
         return {key: Length(node, tree.min * width, max_length) for key, node in exits.items()}
@@ -202,7 +202,7 @@ class Explorer:
             return self.lowering.make_continuation(tree, rest)
         key = (serial(tree.item), low, high)
         if key not in self._remaining_rounds:
-            tree_flags = tree.has_lookbehind, tree.one_char, tree.has_lookaround
+            tree_flags = tree.one_char, tree.has_lookaround
             self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *tree_flags)
             self._unrolled.add(serial(self._remaining_rounds[key]))
         return self.lowering.make_continuation(self._remaining_rounds[key], rest)

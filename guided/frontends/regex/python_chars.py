@@ -8,19 +8,22 @@ pattern's characters, and with other lower-case characters that have the same up
 cased characters is compared unchanged. If the running `re` has the following bug, it is reproduced: a set of several
 members that lists a capital beyond U+FFFF does not match this capital.
 
-Cost: one pass over the Unicode planes in use for each class, which takes a few milliseconds. The result is cached.
+Cost: one pass over the Unicode planes in use for each class, which takes a few milliseconds. The result is cached. A
+case-insensitive set takes a few binary searches for each of its ranges, and a step for each of its cased characters.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
-from guided.ir.ranges import Ranges, charset, complement, contains, intersect
+from guided.ir.ranges import Ranges, charset, complement, select, subtract
+from guided.meter import spend
 
 __all__ = ["class_ranges", "ignore_case", "plain_class"]
 
@@ -82,11 +85,45 @@ def _index_to_code(index: int) -> int:
     return index if index < _LOW_END else index - _LOW_END + _HIGH_START
 
 
+class _CaseMap:
+    """A relation between characters, such as from capitals to lower-case characters."""
+
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        self.images: dict[int, list[int]] = {}
+        for code, other in pairs:
+            self.images.setdefault(code, []).append(other)
+        self.codes = sorted(self.images)
+
+    def find(self, ranges: Ranges) -> list[int]:
+        """The characters that the characters in `ranges` are related to."""
+        return [other for code in select(self.codes, ranges) for other in self.images[code]]
+
+
+class _CaseMaps(NamedTuple):
+    """Relations: character -> lower case, its inverse, upper case -> character, and lower-case character -> all with
+    the same upper case. `cased`: the characters that have another case, sorted.
+    """
+
+    lower: _CaseMap
+    capitals: _CaseMap
+    with_upper: _CaseMap
+    equivalents: _CaseMap
+    cased: list[int]
+
+
 @cache
-def _compute_case_maps() -> tuple[dict[int, int], dict[int, int], dict[int, tuple[int, ...]]]:
-    """(character -> lower case, character -> upper case, lower-case character -> all with the same upper case)."""
+def _compute_case_maps(ascii_only: bool) -> _CaseMaps:
+    if ascii_only:
+        pairs = [(code, code + 32) for code in range(0x41, 0x5B)]
+        return _CaseMaps(
+            lower=_CaseMap(pairs),
+            capitals=_CaseMap((small, code) for code, small in pairs),
+            with_upper=_compute_case_maps(False).with_upper,
+            equivalents=_CaseMap(()),
+            cased=sorted(code for pair in pairs for code in pair),
+        )
     lower, upper = {}, {}
-    equivalents: dict[str, list[int]] = defaultdict(list)
+    lower_by_upper: dict[str, list[int]] = defaultdict(list)
     everything = _list_chars()
     for start in range(0, len(everything), 256):
         block = everything[start : start + 256]
@@ -98,20 +135,20 @@ def _compute_case_maps() -> tuple[dict[int, int], dict[int, int], dict[int, tupl
             if c.upper() != c:
                 upper[code] = ord(c.upper()[0])
                 if c.lower() == c:
-                    equivalents[c.upper()].append(code)
-    return lower, upper, {code: tuple(group) for group in equivalents.values() if len(group) > 1 for code in group}
+                    lower_by_upper[c.upper()].append(code)
+    groups = [group for group in lower_by_upper.values() if len(group) > 1]
+    return _CaseMaps(
+        lower=_CaseMap(lower.items()),
+        capitals=_CaseMap((small, code) for code, small in lower.items()),
+        with_upper=_CaseMap((capital, code) for code, capital in upper.items()),
+        equivalents=_CaseMap((code, other) for group in groups for code in group for other in group),
+        cased=sorted(lower.keys() | upper.keys()),
+    )
 
 
 @cache
 def _re_matches_astral_capitals() -> bool:
     return re.fullmatch("(?i)[\U00010400x]", "\U00010400") is not None
-
-
-def _is_cased(ranges: Ranges, ascii_only: bool) -> bool:
-    if ascii_only:
-        return bool(intersect(ranges, ((0x41, 0x5A), (0x61, 0x7A))))
-    lower, upper, _ = _compute_case_maps()
-    return any(contains(ranges, code) for table in (lower, upper) for code in table)
 
 
 def ignore_case(
@@ -123,33 +160,29 @@ def ignore_case(
     complements; `is_single`: it is a single character, written with or without brackets.
     """
     ranges = charset((low, max(low, high)) for low, high in members)
+    maps = _compute_case_maps(ascii_only)
     is_astral_set = bool(ranges) and ranges[-1][1] > 0xFFFF and not is_single
-    if not is_astral_set and not _is_cased(ranges, ascii_only):
+    if not is_astral_set and not select(maps.cased, ranges):
         return charset((*ranges, *classes))
-    lower, upper, equivalents = _compute_case_maps()
-    if ascii_only:
-        lower, equivalents = {code: code + 32 for code in range(0x41, 0x5B)}, {}
     matched: list[tuple[int, int]] = [*classes]
     if not is_single and not _re_matches_astral_capitals():
         matched.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
         members = [(c, high) for c, high in members if high >= 0 or c <= 0xFFFF]
     astral_ranges = charset((a, b) for a, b in members if b > 0xFFFF)  # `re` also compares their upper cases
     matched.extend(astral_ranges)
-    matched.extend((code, code) for code in upper if contains(astral_ranges, upper[code]))
+    matched.extend((code, code) for code in maps.with_upper.find(astral_ranges))
     ranges = charset((a, max(a, b)) for a, b in members)
-    codes = [lower[code] for code in lower if contains(ranges, code)]
-    codes.extend(code for key, group in equivalents.items() if contains(ranges, key) for code in group)
-    codes.extend(code for key in codes[:] for code in equivalents.get(key, ()))
+    codes = maps.lower.find(ranges) + maps.equivalents.find(ranges)
+    codes.extend(code for key in codes[:] for code in maps.equivalents.images.get(key, ()))
+    spend(len(codes))
     matched.extend((code, code) for code in codes)
-    matched.extend(intersect(ranges, _find_chars_without_lower_case(ascii_only)))
+    matched.extend(_remove_capitals(ranges, maps))
     matched_ranges = charset(matched)
-    capitals = [(code, code) for code, small in lower.items() if contains(matched_ranges, small)]
-    return charset((*intersect(matched_ranges, _find_chars_without_lower_case(ascii_only)), *capitals))
+    capitals = [(code, code) for code in maps.capitals.find(matched_ranges)]
+    return charset((*_remove_capitals(matched_ranges, maps), *capitals))
 
 
-@cache
-def _find_chars_without_lower_case(ascii_only: bool) -> Ranges:
-    """The characters whose lower case is the character itself."""
-    if ascii_only:
-        return complement(((0x41, 0x5A),))
-    return complement(charset((code, code) for code in _compute_case_maps()[0]))
+def _remove_capitals(ranges: Ranges, maps: _CaseMaps) -> Ranges:
+    """The characters of `ranges` whose lower case is the character itself."""
+    capitals = charset((code, code) for code in select(maps.lower.codes, ranges))
+    return subtract(ranges, capitals) if capitals else ranges

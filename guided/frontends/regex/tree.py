@@ -11,9 +11,8 @@ With `ordered=True`, `Or` and `Times` are also used for parts without lookaround
 group depends on the order in which a backtracking matcher tries its alternatives. `erase_order` turns them back into
 IR.
 
-The four kinds store properties of their subtrees: `has_lookbehind`, `one_char` (all lookaheads test only one character,
-and all lookbehinds contain no lookarounds) and, except in `Lookaround`, `has_lookaround`. Trees are compared by
-identity.
+The four kinds store properties of their subtrees: `one_char` (all lookaheads test only one character, and all
+lookbehinds contain no lookarounds) and, except in `Lookaround`, `has_lookaround`. Trees are compared by identity.
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ class Lookaround(Numbered):
     ahead: bool
     negative: bool
     span: Span
-    has_lookbehind: bool
     one_char: bool
 
 
@@ -67,7 +65,6 @@ class Cat(Numbered):
     """Concatenation."""
 
     items: tuple[Tree, ...]
-    has_lookbehind: bool
     one_char: bool
     has_lookaround: bool
 
@@ -77,7 +74,6 @@ class Or(Numbered):
     """Alternation. The items are in order of preference."""
 
     items: tuple[Tree, ...]
-    has_lookbehind: bool
     one_char: bool
     has_lookaround: bool
 
@@ -91,7 +87,6 @@ class Times(Numbered):
     max: int | None
     lazy: bool
     span: Span
-    has_lookbehind: bool
     one_char: bool
     has_lookaround: bool
 
@@ -110,11 +105,10 @@ def contains_lookaround(tree: Tree) -> bool:
     return isinstance(tree, Lookaround) or (isinstance(tree, (Cat, Or, Times)) and tree.has_lookaround)
 
 
-def _combine_flags(items: Sequence[Tree]) -> tuple[bool, bool, bool]:
-    """`has_lookbehind`, `one_char` and `has_lookaround` of a tree with these items."""
+def _combine_flags(items: Sequence[Tree]) -> tuple[bool, bool]:
+    """`one_char` and `has_lookaround` of a tree with these items."""
     subtrees = [item for item in items if isinstance(item, _TREE_NODES)]
     return (
-        any(item.has_lookbehind for item in subtrees),
         all(item.one_char for item in subtrees),
         any(contains_lookaround(item) for item in subtrees),
     )
@@ -126,10 +120,8 @@ def make_lookaround(item: Tree, *, ahead: bool, negative: bool, span: Span) -> T
         return EPSILON if negative else EMPTY
     if item == EPSILON:
         return EMPTY if negative else EPSILON
-    subtree = item if isinstance(item, _TREE_NODES) else None
-    has_lookbehind = not ahead or (subtree is not None and subtree.has_lookbehind)
-    one_char = as_chars(item) is not None if ahead else subtree is None
-    return Lookaround(item, ahead, negative, span, has_lookbehind, one_char)
+    one_char = as_chars(item) is not None if ahead else is_ir_node(item)
+    return Lookaround(item, ahead, negative, span, one_char)
 
 
 def cat(items: Sequence[Tree]) -> Tree:

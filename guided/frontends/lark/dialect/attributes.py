@@ -12,12 +12,15 @@ Source: llguidance, docs/syntax.md, "Lexeme options".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import Final
 
 from guided.close_names import close_name
 from guided.errors import SpecError
+from guided.frontends.common.digits import is_number
 from guided.frontends.lark.scan import Token, is_terminal
 
 __all__ = ["RegionSource", "TerminalSource", "read_attributes"]
@@ -33,6 +36,7 @@ _EXAMPLES: Final = {
     **{name: f"{name}=100" for name in ("max_chars", "max_tokens")},
     "temperature": "temperature=0.7",
 }
+_TEMPERATURE: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +140,8 @@ def _check_value(source: str, name: Token, value: Token | None) -> None:
             if not is_part:
                 refuse("a string, a regular expression, or a terminal")
         case "max_chars" | "max_tokens":
-            if value is None or not value.text.isdigit() or len(value.text) > 9:
+            if value is None or not is_number(value.text) or len(value.text) > 9:
                 refuse("a number of at least 0")
         case "temperature":
-            if value is None or value.kind != "number" or value.text[0] in "-+" or value.text[:2].lower() == "0x":
+            if value is None or not _TEMPERATURE.fullmatch(value.text) or isinf(float(value.text)):
                 refuse("a number of at least 0")

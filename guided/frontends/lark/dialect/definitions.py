@@ -58,15 +58,18 @@ def split_statements(source: str, tokens: Sequence[Token]) -> list[Definition | 
 
 def _split_lines(tokens: Sequence[Token]) -> list[list[Token]]:
     lines: list[list[Token]] = [[]]
-    depth = 0
-    for number, token in enumerate(tokens):
-        depth = max(depth + (token.kind in _OPENING) - (token.kind in _OPENING.values()), 0)
+    depth, is_complete = 0, False
+    for token in tokens:
         if token.kind == "end":
             break
-        if token.kind != "newline":
-            lines[-1].append(token)
-        elif depth == 0 and next(each for each in tokens[number:] if each.kind != "newline").kind != "|":
+        if token.kind == "newline":
+            is_complete = is_complete or depth == 0
+            continue
+        if is_complete and token.kind != "|":
             lines.append([])
+        is_complete = False
+        depth = max(depth + (token.kind in _OPENING) - (token.kind in _OPENING.values()), 0)
+        lines[-1].append(token)
     return [line for line in lines if line]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from guided.errors import SpecError, UnsupportedError
+from guided.frontends.common.digits import is_number
 from guided.frontends.lark.scan import Token, is_terminal
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.algebra import ANY_TEXT, alt, chars, conj, negate, repeat, seq, text
@@ -178,6 +179,7 @@ def read_counts(source: str, tokens: Sequence[Token], index: int) -> tuple[int, 
         SpecError: the counts are not integers of at least 0, in the wrong order, or too large.
     """
     kinds = [token.kind for token in tokens[index : index + 5]]
+    is_lark = kinds[:1] == ["~"]
     numbers = [token for token in tokens[index : index + 5] if token.kind == "number"]
     match kinds:
         case ["{", "number", "}", *_] | ["~", "number", "..", "number", *_] | ["~", "number", *_]:
@@ -187,12 +189,12 @@ def read_counts(source: str, tokens: Sequence[Token], index: int) -> tuple[int, 
         case ["{", "number", ",", "number", "}"]:
             (low, high), length = numbers[:2], 5
         case ["{", "number", ",", "}", *_]:
-            return _parse_count(source, numbers[0]), None, index + 4
+            return _parse_count(source, numbers[0], is_lark), None, index + 4
         case ["{", ",", "number", "}", *_]:
-            return 0, _parse_count(source, numbers[0]), index + 4
+            return 0, _parse_count(source, numbers[0], is_lark), index + 4
         case _:
             return None
-    lower, upper = _parse_count(source, low), _parse_count(source, high)
+    lower, upper = _parse_count(source, low, is_lark), _parse_count(source, high, is_lark)
     if upper < lower:
         span = (low.start, high.end)
         raise SpecError(
@@ -201,8 +203,9 @@ def read_counts(source: str, tokens: Sequence[Token], index: int) -> tuple[int, 
     return lower, upper, index + length
 
 
-def _parse_count(source: str, token: Token) -> int:
-    if not token.text.isdigit():
+def _parse_count(source: str, token: Token, is_lark: bool) -> int:
+    """`is_lark`: it is a count of Lark's own notation, which accepts the digits of all scripts."""
+    if not (token.text.isdigit() if is_lark else is_number(token.text)):
         raise SpecError(
             "a count must be a number of at least 0",
             text=source,
@@ -220,8 +223,10 @@ def read_range_ends(source: str, first: Token, last: Token) -> tuple[str, str]:
     ends = []
     for token in (first, last):
         ends.append(decode_string(source, token) if token.kind == "string" else "")
-        if len(ends[-1]) != 1 or token.text.endswith("i"):
+        has_flag = len(ends[-1]) == 1 and token.text.endswith("i")
+        if len(ends[-1]) != 1 or has_flag:
             message = "the ends of a range must be strings of one character"
+            message = "the ends of a range cannot have the flag i" if has_flag else message
             raise SpecError(message, text=source, span=token.span, hint='write, for example, "a".."z"')
     low, high = ends
     if low > high:

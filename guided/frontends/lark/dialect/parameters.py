@@ -165,7 +165,7 @@ class _Reader:
 
     def parse_number(self, token: Token, maximum: int = _ALL_BITS) -> int:
         text = token.text.lower()
-        if token.kind != "number" or "." in text or text[0] in "+-" or len(text) > 20:
+        if token.kind != "number" or not text.isascii() or "." in text or text[0] in "+-" or len(text) > 20:
             raise _error(self.source, "a number is expected", token)
         value = int(text, 16 if text.startswith("0x") else 10)
         if value > maximum:

@@ -25,6 +25,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.frontends.common.line_table import LineTable
 from guided.frontends.lark.scan import Token, is_terminal, scan
 from guided.limits import Limits
 
@@ -123,7 +124,7 @@ def _is_extension(token: Token, next_token: Token) -> bool:
 class _Writer:
     def __init__(self, source: str, lines: Sequence[Definition | Directive], limits: Limits) -> None:
         self.source, self.lines, self.limits = source, lines, limits
-        self.plain_grammar = PlainLark(source)
+        self.plain_grammar, self.line_table = PlainLark(source), LineTable(source)
         self.pieces: list[tuple[str, Token | None]] = []
         self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
         self.used_names = set(re.findall(r"\w+", source))
@@ -399,7 +400,7 @@ class _Writer:
         return name
 
     def _find_line(self, token: Token) -> int:
-        return self.source.count("\n", 0, token.start) + 1
+        return self.line_table.line(token.start)
 
     def error(self, message: str, token: Token, hint: str = "") -> SpecError:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
