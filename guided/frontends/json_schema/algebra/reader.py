@@ -26,7 +26,6 @@ from guided.frontends.json_schema.documents.malformed import (
     describe,
     malformed_error,
     refuse_name_with_surrogate,
-    repeated_error,
 )
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.documents.schema import Schema
@@ -129,8 +128,6 @@ class Reader:
                 raise SpecError(
                     f"{describe(name)} is not a type", pointer=pointer, hint="one of " + ", ".join(type_names)
                 )
-            if name in names[:index]:
-                raise repeated_error(schema, name, keyword, index)
         if not names:
             raise malformed_error(schema, keyword, "the name of a type or a list of names", value)
         return _make_type_shape(tuple(names), by_spelling)
@@ -336,7 +333,7 @@ class Reader:
         return Shape(required=self.read_names(names, schema, keyword), constrains_objects=True)
 
     def read_names(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
-        """The names of members in a list of the schema, which must differ."""
+        """The names of members in a list of the schema, without duplicates."""
         out: dict[str, None] = {}
         for index, name in enumerate(names):
             if not isinstance(name, str):
@@ -345,8 +342,6 @@ class Reader:
                     f"{describe(name)} is not a property name", pointer=schema.location_of(*tokens, index), hint=hint
                 )
             refuse_surrogates(name, schema, *tokens, index)
-            if name in out:
-                raise repeated_error(schema, name, *tokens, index)
             out[name] = None
         return tuple(out)
 

@@ -20,7 +20,6 @@ __all__ = [
     "malformed_error",
     "malformed_error_at",
     "refuse_name_with_surrogate",
-    "repeated_error",
 ]
 
 _COUNT, _BOUND, _LIST, _MAP = "3", "0", '[{"type": "string"}, {"type": "null"}]', '{"name": {"type": "string"}}'
@@ -73,11 +72,6 @@ def refuse_name_with_surrogate(name: str, schema: Schema, *tokens: str) -> None:
         message = f"the name {short(name)} contains a lone surrogate"
         hint = "write characters above U+FFFF as a pair of escapes"
         raise SpecError(message, pointer=schema.location_of(*tokens), hint=hint)
-
-
-def repeated_error(schema: Schema, name: str, *tokens: str | int) -> SpecError:
-    """The error for a name that occurs again in a list in which names must differ."""
-    return SpecError(f"{short(name)} is listed twice", pointer=schema.location_of(*tokens), hint="remove one of them")
 
 
 def describe(value: Json) -> str:
