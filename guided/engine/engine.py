@@ -38,7 +38,7 @@ from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.engine.tensor_parallel.leader import Ranks
 from guided.errors import GuidedError
-from guided.keywords import keywords_checked, read_items
+from guided.keywords import check_token_ids, keywords_checked, read_items
 from guided.kv.cache import KVCache
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -82,10 +82,16 @@ class Engine(ChatMethods, AsyncMethods):
         (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
         own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same tokens,
         which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward pass.
-        `describe`: the default of `Options.describe`."""
+        `describe`: the default of `Options.describe`.
+
+        Raises:
+            OptionError: `token_budget` or an id in `bos` is out of range.
+            GuidedError: the vocabulary has more tokens than the model.
+        """
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but the model has only {model.config.vocab_size} logits")
         self.model, self.vocabulary, self.bos = model, vocabulary, read_items("bos", bos)
+        check_token_ids("bos", self.bos, model.config.vocab_size)
         self.chat_template = chat
         self.ranks = ranks
         draft = None

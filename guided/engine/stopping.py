@@ -21,6 +21,7 @@ from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 from guided.errors import GuidedError, OptionError, SpecError, brief
+from guided.keywords import check_token_ids
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -101,10 +102,7 @@ class Stops:
 
     def check(self, size: int) -> None:
         """Raise OptionError if a stop token is not an id of a vocabulary of this size."""
-        for id in self.token_ids:
-            if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < size:
-                message = f"stop_token_ids contains {brief(id)}, which is not a token id below {size}"
-                raise OptionError(message, option="stop_token_ids")
+        check_token_ids("stop_token_ids", self.token_ids, size)
 
 
 class StopSearch:
