@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import guided
+from guided.chat import Conversation
 from guided.chat.template import CHATML, ChatTemplate
 from guided.engine.engine import Engine
 from guided.engine.runner import ModelRunner, default_cache
@@ -26,6 +27,16 @@ CONFIG = LlamaConfig(layers=1, dim=16, heads=2, kv_heads=1, head_dim=8, hidden=2
 MODEL = Llama.random(CONFIG, seed=1)
 PLAIN = Engine(MODEL, VOCABULARY)
 WITH_SYSTEM = Engine(MODEL, VOCABULARY, chat=ChatTemplate(VOCABULARY, CHATML))
+WITHOUT_SYSTEM = Engine(
+    MODEL,
+    VOCABULARY,
+    chat=ChatTemplate(
+        VOCABULARY,
+        "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}{% for m in messages %}"
+        "{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}{{ part.text }}{% endfor %}"
+        "{% endif %}{% endfor %}",
+    ),
+)
 INTEGER = {"type": "integer"}
 NO_COUNTS = (0, -1, True, 1.0, math.nan, "5", None)
 
@@ -50,3 +61,67 @@ def test_ids_before_a_prompt_must_be_tokens(id: Any) -> None:
     with pytest.raises(guided.OptionError, match=r"bos contains .* not a token id below 258"):
         Engine(MODEL, VOCABULARY, bos=[257, id])
     assert Engine(MODEL, VOCABULARY, bos=[0, 257]).encode_prompt("a") == [0, 257, 97]
+
+
+WRONG_CONVERSATIONS = (
+    [],
+    ["a"],
+    [None],
+    [{"role": "user"}],
+    [{"role": 5, "content": "a"}],
+    [{"role": "user", "content": None}],
+    [{"role": "user", "content": 5}],
+    [{"role": "user", "content": ()}],
+    [{"role": "user", "content": ["a"]}],
+    [{"role": "user", "content": {"type": "text", "text": "a"}}],
+    [{"role": "user", "content": "a"}, {"role": "user", "content": None}],
+    [{"role": "system", "content": None}, {"role": "user", "content": "a"}],
+    [{"role": "robot", "content": "a"}],
+)
+
+
+@pytest.mark.parametrize("options", [{"describe": True}, {"think_first": 4}, {"think_first": "answer"}])
+@pytest.mark.parametrize("engine", [WITH_SYSTEM, WITHOUT_SYSTEM])
+@pytest.mark.parametrize("messages", WRONG_CONVERSATIONS)
+def test_added_instructions_hide_no_errors_in_messages(messages: Any, engine: Engine, options: dict[str, Any]) -> None:
+    """The error is the same as without the instruction."""
+    for prompt in (messages, Conversation(messages)):
+        with pytest.raises(guided.GuidedError) as plain:
+            engine.encode_prompt(prompt)
+        with pytest.raises(guided.GuidedError) as instructed:
+            engine.generate(prompt, INTEGER, max_tokens=30, **options)
+        assert (type(instructed.value), str(instructed.value)) == (type(plain.value), str(plain.value))
+
+
+@pytest.mark.parametrize("options", [{"describe": True}, {"think_first": 4}])
+@pytest.mark.parametrize("prompt", [5, None, b"ab", {"role": "user", "content": "a"}, {"a"}, iter(["a"])])
+def test_added_instructions_hide_no_errors_in_prompts(prompt: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="a prompt must be text, messages or token ids, not"):
+        WITH_SYSTEM.generate(prompt, INTEGER, max_tokens=30, **options)
+    with pytest.raises(guided.GuidedError, match="messages must be a list of messages, not 5"):
+        WITH_SYSTEM.generate(Conversation(5), INTEGER, max_tokens=30, **options)  # type: ignore[arg-type]
+    with pytest.raises(guided.GuidedError, match="this model has no chat template"):
+        PLAIN.generate([{"role": "user", "content": "a"}], INTEGER, max_tokens=30, **options)
+
+
+def test_instructions_follow_a_tuple_of_content_parts() -> None:
+    parts = [{"type": "text", "text": "Who"}, {"type": "text", "text": " is it?"}]
+    as_list, as_tuple = (
+        WITHOUT_SYSTEM.generate([{"role": "user", "content": content}], ["yes"], max_tokens=4, describe=True)
+        for content in (parts, tuple(parts))
+    )
+    expected = "Who is it?Answer with exactly one of these: yes"
+    assert as_list.prompt_tokens == as_tuple.prompt_tokens == len(expected)
+    described = [{"role": "user", "content": (*parts, {"type": "text", "text": "Only yes."})}]
+    assert WITHOUT_SYSTEM.generate(described, ["yes"], max_tokens=4, describe=True).prompt_tokens == 19
+
+
+@pytest.mark.parametrize("engine", [PLAIN, WITH_SYSTEM])
+def test_prompts_of_token_ids(engine: Engine) -> None:
+    for ids in ([5, 6], (5, 6), range(5, 7), [np.int64(5), np.uint16(6)], list(np.array([5, 6]))):
+        encoded = engine.encode_prompt(ids)
+        assert encoded == [5, 6] and [type(id) for id in encoded] == [int, int]
+        assert engine.generate(ids, "[ab]", max_tokens=2).prompt_tokens == 2
+    for wrong in ([True, False], [5, True], [5.0], [5, 6.5], [np.float32(5)], [math.nan]):
+        with pytest.raises(guided.GuidedError, match=r"the prompt contains .*, which is not a token id"):
+            engine.encode_prompt(wrong)
