@@ -125,3 +125,45 @@ def test_prompts_of_token_ids(engine: Engine) -> None:
     for wrong in ([True, False], [5, True], [5.0], [5, 6.5], [np.float32(5)], [math.nan]):
         with pytest.raises(guided.GuidedError, match=r"the prompt contains .*, which is not a token id"):
             engine.encode_prompt(wrong)
+
+
+def test_logits_of_no_more_tokens_than_there_are() -> None:
+    tokens = [np.int64(1), 2, 3, 4]
+    rows = PLAIN.logits(tokens, keep=4)
+    for keep in (1, 2, np.int64(4)):
+        assert torch.equal(PLAIN.logits(tokens, keep=keep), rows[-keep:])
+    for keep in (*NO_COUNTS, 5, 8):
+        with pytest.raises(guided.OptionError, match="keep is") as caught:
+            PLAIN.logits(tokens, keep=keep)
+        assert caught.value.option == "keep"
+    for wrong in ([True], ["a"], "ab", [1.5]):
+        with pytest.raises(guided.GuidedError, match="which is not a token id"):
+            PLAIN.logits(wrong)
+
+
+@pytest.mark.parametrize("max_tokens", [-1, True, 1.5, "5"])
+def test_errors_for_max_tokens_say_what_is_allowed(max_tokens: Any) -> None:
+    with pytest.raises(guided.OptionError, match="must be a positive integer"):
+        PLAIN.generate("a", max_tokens=max_tokens)
+    with pytest.raises(guided.OptionError, match="must be an integer of at least 0"):
+        PLAIN.generate("a", max_tokens=max_tokens, prompt_logprobs=1)
+    assert PLAIN.generate("a", max_tokens=0, prompt_logprobs=1).tokens == []
+
+
+@pytest.mark.parametrize("name", ["stop", "stop_regex", "stop_token_ids", "allowed_token_ids", "bad_words"])
+def test_options_that_are_lists(name: str) -> None:
+    item: Any = {"stop": "b", "stop_regex": "b", "bad_words": [5]}.get(name, 5)
+    for right in ([item], (item,), iter([item]), [item, item]):
+        PLAIN.generate("a", max_tokens=2, **{name: right})
+    for wrong in ({"a": 1}, {5: 1}, {}, b"a", 5, 0, False, True, 1.5):
+        with pytest.raises(guided.OptionError, match=name) as caught:
+            PLAIN.generate("a", max_tokens=2, **{name: wrong})
+        assert caught.value.option == name
+
+
+@pytest.mark.parametrize("end", [5, 0, True, b"a", ["a"]])
+def test_the_end_of_the_reasoning_must_be_a_string(end: Any) -> None:
+    for generate in (PLAIN.generate, WITH_SYSTEM.generate, WITH_SYSTEM.chat):
+        with pytest.raises(guided.OptionError, match=r"reasoning_end is .*, but must be a string$") as caught:
+            generate("a", reasoning_end=end, max_tokens=9)
+        assert caught.value.option == "reasoning_end"

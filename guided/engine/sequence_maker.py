@@ -18,7 +18,7 @@ from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
 from guided.engine.instructions import Instructions
 from guided.engine.matchers import continued_text, matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
-from guided.engine.request import Prompt, as_string_tuple, check_options
+from guided.engine.request import Prompt, as_string_tuple, as_tuple, check_options
 from guided.engine.retries import DEFAULT_THRESHOLD, Retries, check_retries
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import Output
@@ -247,5 +247,5 @@ def _make_stops(
     ignore_eos: bool = False,
 ) -> Stops:
     texts, patterns = as_string_tuple("stop", stop), as_string_tuple("stop_regex", stop_regex)
-    ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
+    ends = as_tuple("stop_token_ids", stop_token_ids, "a list of token ids")
     return Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)
