@@ -56,11 +56,8 @@ def build_chat_request(
         RequestError: the model cannot reason as requested, include_partial_json cannot be used, or
             `Functions.from_request` rejects the tools.
     """
-    style, vocabulary, is_reasoning = (
-        resolve_tool_style(engine, settings),
-        engine.vocabulary,
-        _resolve_reasoning(chat, settings),
-    )
+    style, vocabulary = resolve_tool_style(engine, settings), engine.vocabulary
+    is_reasoning = _resolve_reasoning(chat, settings)
     functions = None
     if chat.tools is not None:
         functions = Functions.from_request(
