@@ -167,3 +167,12 @@ def test_the_end_of_the_reasoning_must_be_a_string(end: Any) -> None:
         with pytest.raises(guided.OptionError, match=r"reasoning_end is .*, but must be a string$") as caught:
             generate("a", reasoning_end=end, max_tokens=9)
         assert caught.value.option == "reasoning_end"
+
+
+@pytest.mark.parametrize("name", ["raw", "describe", "score_forced", "include_stop_str_in_output", "ignore_eos"])
+def test_flags_must_be_booleans(name: str) -> None:
+    for wrong in (1, 0, "yes", 1.0):
+        with pytest.raises(guided.OptionError, match=f"{name} is .*, but must be True or False") as caught:
+            WITH_SYSTEM.generate("a", max_tokens=2, **{name: wrong})
+        assert caught.value.option == name
+    WITH_SYSTEM.generate("a", max_tokens=2, **{name: False})

@@ -75,6 +75,8 @@ class _MakerOptions:
     def check(self, prompt: Prompt, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
         flags = {"raw": self.raw, "canonical": self.canonical, "heal_prompt": self.heal_prompt}
+        optional_flags = {"score_forced": self.score_forced, "describe": self.describe}
+        flags |= {name: flag for name, flag in optional_flags.items() if flag is not None}
         scores_prompt = self.prompt_logprobs is not None
         check_options(n, self.max_tokens, self.drafts, self.budget_ramp, scores_prompt=scores_prompt, **flags)
         check_thoughts(self.think_first, has_reasoning_end=self.reasoning_end is not None)

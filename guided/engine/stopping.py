@@ -82,6 +82,10 @@ class Stops:
         for name, items in (("stop", self.texts), ("stop_regex", self.patterns)):
             if isinstance(items, str) or not all(isinstance(item, str) and item for item in items):
                 raise OptionError(f"{name} is {brief(items)}, but must be a sequence of nonempty strings", option=name)
+        flags = {"include_stop_str_in_output": self.includes_stop, "ignore_eos": self.ignore_eos}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool | None):
+                raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
         if len(self.patterns) > _MAX_PATTERNS:
             message = f"stop_regex has {len(self.patterns)} patterns, but at most {_MAX_PATTERNS} are allowed"
             raise OptionError(message, option="stop_regex")
