@@ -110,7 +110,7 @@ class PromptReader:
         """Whether a prompt consists of numbers."""
         if isinstance(prompt, Conversation):
             return False
-        return bool(prompt or self.chat is None) and all(isinstance(item, int | Real) for item in prompt)
+        return bool(prompt or self.chat is None) and all(issubclass(kind, Real) for kind in set(map(type, prompt)))
 
     def _encode_text(self, prompt: str, raw: bool) -> list[int]:
         if self.chat is None or raw:
@@ -135,11 +135,13 @@ class PromptReader:
 
 def read_token_ids(items: Iterable[object]) -> list[int]:
     """Token ids as a list of `int`. Raises GuidedError if an item is not an integer."""
-    ids = list(items)
+    ids = cast("list[int]", list(items))
+    if set(map(type, ids)) == {int}:  # fast for long prompts
+        return ids
     for id in ids:
-        if isinstance(id, bool) or not isinstance(id, int | Integral):
+        if isinstance(id, bool) or not isinstance(id, Integral):
             raise GuidedError(f"the prompt contains {brief(id)}, which is not a token id")
-    return list(map(int, cast("list[int]", ids)))
+    return list(map(int, ids))
 
 
 def has_description(chat: Conversation, description: Description) -> bool:
