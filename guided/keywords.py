@@ -27,8 +27,8 @@ from guided.close_names import close_name
 from guided.errors import OptionError, brief
 
 __all__ = [
-    "accept_old_names", "check_integer", "check_keywords", "check_path", "is_number", "keywords_checked",
-    "keywords_checked_class", "read_items",
+    "accept_old_names", "check_integer", "check_keywords", "check_path", "check_token_ids", "is_number",
+    "keywords_checked", "keywords_checked_class", "read_items",
 ]  # fmt: skip
 
 _P = ParamSpec("_P")
@@ -160,6 +160,13 @@ def check_integer(name: str, value: object, *, minimum: int, optional: bool = Fa
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         expected = f"an integer of at least {minimum}" + (", or None" if optional else "")
         raise OptionError(f"{name} is {brief(value)}, but must be {expected}", option=name)
+
+
+def check_token_ids(name: str, ids: Iterable[object], size: int) -> None:
+    """Raise an OptionError for the first item that is not a token id below `size`."""
+    for id in ids:
+        if isinstance(id, bool) or not isinstance(id, Integral) or not 0 <= int(id) < size:
+            raise OptionError(f"{name} contains {brief(id)}, which is not a token id below {size}", option=name)
 
 
 def is_number(value: object) -> TypeGuard[float]:

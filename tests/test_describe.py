@@ -281,6 +281,31 @@ def test_turns_with_tools_can_be_described(parallel: bool, max_rounds: int) -> N
         assert (described_first > first) is (parallel and max_rounds > 0)
 
 
+@pytest.mark.parametrize("constraint", [None, ["yes", "no"], {"enum": ["yes", "no"]}])
+@pytest.mark.parametrize("describe", [None, True])
+def test_tools_that_must_not_be_called_are_not_shown(constraint: Any, describe: bool | None) -> None:
+    """The turn is the same as without tools."""
+
+    def look(place: bool) -> str:
+        """Look somewhere."""
+        return "nothing"
+
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY))
+    options = {"constraint": constraint, "describe": describe, "max_tokens": 9}
+    with_tools = engine.chat("Who?", [look], tool_choice="none", **options)
+    alone = engine.chat("Who?", **options if constraint else {"max_tokens": 9})
+    assert with_tools.results[0].prompt_tokens == alone.results[0].prompt_tokens
+    assert with_tools.value == alone.value and not with_tools.tool_calls
+
+
+def test_free_text_after_reasoning_is_not_described() -> None:
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY), describe=True)
+    free = engine.generate("Who?", reasoning_end="a", max_tokens=5)
+    assert free.prompt_tokens == len(engine.encode_prompt("Who?"))
+    with pytest.raises(guided.OptionError, match="the constraint cannot be described"):
+        engine.generate("Who?", reasoning_end="a", max_tokens=5, describe=True)
+
+
 def test_the_engine_has_a_default() -> None:
     engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY), describe=True)
     with_it = engine.generate("Who?", ["yes", "no"], max_tokens=5)

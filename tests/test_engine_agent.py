@@ -253,7 +253,7 @@ def test_coroutines_run_at_once_and_functions_on_threads():
     ("tools", "options", "message"),
     [
         ([3], {}, "is not a function that a model can call"),
-        ([lambda a: a], {}, "has no name"),
+        ([lambda a: a], {}, "has no valid tool name"),
         ([forecast, forecast], {}, "is taken by an earlier tool"),
         ([forecast], {"tool_choice": "maybe"}, "there is no tool_choice 'maybe'"),
         ([forecast], {"max_rounds": -1}, "max_rounds is -1"),
@@ -324,8 +324,8 @@ def test_settings_of_the_conversation():
         (Conversation(history, continue_final_message=True, add_generation_prompt=False), "begins a new message"),
         (Conversation(history, tools=[{"type": "function"}]), "second argument"),
         (["q"], "'q' is not a message"),
-        (b"x", "messages must be a text or a list"),
-        ([], "messages must be a text or a list"),
+        (b"x", "messages must be a string or a list"),
+        ([], "messages must be a string or a list"),
     ):
         with pytest.raises(guided.GuidedError, match=message):
             Scripted("x").chat(wrong, tools=[forecast])

@@ -124,6 +124,34 @@ def test_unlikely_tokens_are_kept_at_low_temperatures() -> None:
         assert samples("a|b|c", 1, 4, temperature=temperature, sampling="exact")[0].text in "abc"
 
 
+def most_likely_at_zero(pattern: str, max_tokens: int) -> tuple[int, ...]:
+    """The most likely output as the temperature approaches 0: its logits are least below the largest ones."""
+    grammar = ENGINE.compiler.compile_regex(pattern)
+    distances = dict[tuple[int, ...], float]()
+
+    def walk(tokens: list[int], distance: float) -> None:
+        matcher = guided.GrammarMatcher(grammar)
+        assert all(map(matcher.accept_token, tokens))
+        logits = ENGINE.logits([*PROMPT, *tokens])[0, : VOCABULARY.size].double()
+        below = (logits.max() - logits).tolist()
+        if matcher.is_accepting():
+            distances[tuple(tokens)] = distance + min(below[end] for end in ENDS)
+        for token in range(9) if len(tokens) < max_tokens else ():
+            if matcher.accept_token(token):
+                matcher.rollback(1)
+                walk([*tokens, token], distance + below[token])
+
+    walk([], 0.0)
+    return min(distances, key=distances.__getitem__)
+
+
+@pytest.mark.parametrize("temperature", [1e-10, 1e-38, 1e-300, 5e-324])
+def test_the_lowest_temperatures_yield_the_most_likely_output(temperature: float) -> None:
+    for pattern in LANGUAGES:
+        results = samples(pattern, 3, 4, temperature=temperature, sampling="exact")
+        assert {tuple(result.tokens) for result in results} == {most_likely_at_zero(pattern, 4)}
+
+
 def test_captures_of_an_exact_sample() -> None:
     pair = (
         guided.capture("first", guided.regex("[ab]")) + guided.regex(",") + guided.capture("last", guided.regex("c|d"))

@@ -88,6 +88,30 @@ def test_every_choice(more):
     run(body, small_engine(4000, more=more))
 
 
+@pytest.mark.parametrize("schema", [None, {"type": "boolean"}])
+@pytest.mark.parametrize("describe", [None, False, True])
+def test_without_a_choice_of_tools_the_prompt_is_that_of_the_engine(schema, describe):
+    """The model does not see the tools, and its answer is described if it has a form."""
+
+    def weather(days: int) -> str:
+        """The weather."""
+        return "sunny"
+
+    engine, more = small_engine(4000), {} if describe is None else {"describe": describe}
+    own = engine.chat(SAY, [weather], constraint=schema, tool_choice="none", max_tokens=9, **more).results[0]
+    described = "Answer with JSON of this form" if describe and schema else ""
+    plain = len(engine.encode_prompt(SAY))
+    assert own.prompt_tokens > plain + len(described) if described else own.prompt_tokens == plain
+
+    async def body(ask):
+        fields = {"json_schema": {"name": "a", "schema": schema}, "type": "json_schema"} if schema else {"type": "text"}
+        options = BOTH | {"max_tokens": 9, "response_format": fields, "extra_body": more}
+        answer = await ask.chat.completions.create(**options, tool_choice="none")
+        assert answer.usage.prompt_tokens == own.prompt_tokens
+
+    run(body, engine)
+
+
 def test_several_calls_or_one():
     async def body(ask):
         for parallel in (True, False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -115,6 +115,8 @@ def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[s
     Raises:
         MessageError: a message is malformed, or has a key or role that is refused. GuidedError: there are no messages.
     """
+    if not isinstance(messages, Iterable):
+        raise GuidedError(f"messages must be a list of messages, not {brief(messages)}")
     if not messages:
         raise GuidedError("the list of messages is empty")
     return [_to_plain_message(number, message, template) for number, message in enumerate(messages)]

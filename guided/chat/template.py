@@ -106,6 +106,10 @@ class ChatTemplate:
         text = self.text(chat)
         return encode_rendered(self.vocabulary, text, self._list_markers(self._source(chat)))
 
+    def check_messages(self, conversation: Conversation) -> None:
+        """Raise the error of `render` if there are no messages, or if one is malformed."""
+        to_plain_messages(conversation.messages, self._source(conversation))
+
     def next_turn(self, chat: Conversation, request: str) -> list[int]:
         """The ids between the model's answer to a conversation and its next answer, if the user writes `request`.
 

@@ -27,7 +27,7 @@ from guided.engine.instructions import Instructions
 from guided.engine.loading import load, make_runner
 from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
-from guided.engine.prompts import PromptReader
+from guided.engine.prompts import PromptReader, read_token_ids
 from guided.engine.request import FOREIGN_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import GrowingText, Result, StreamEvent, ValueT_co
 from guided.engine.runner import Chunk, KVDtype, ModelRunner
@@ -37,8 +37,8 @@ from guided.engine.staged_output import Output
 from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.engine.tensor_parallel.leader import Ranks
-from guided.errors import GuidedError
-from guided.keywords import keywords_checked, read_items
+from guided.errors import GuidedError, OptionError
+from guided.keywords import check_integer, check_token_ids, keywords_checked, read_items
 from guided.kv.cache import KVCache
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -82,10 +82,16 @@ class Engine(ChatMethods, AsyncMethods):
         (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
         own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same tokens,
         which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward pass.
-        `describe`: the default of `Options.describe`."""
+        `describe`: the default of `Options.describe`.
+
+        Raises:
+            OptionError: `token_budget` or an id in `bos` is out of range.
+            GuidedError: the vocabulary has more tokens than the model.
+        """
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but the model has only {model.config.vocab_size} logits")
         self.model, self.vocabulary, self.bos = model, vocabulary, read_items("bos", bos)
+        check_token_ids("bos", self.bos, model.config.vocab_size)
         self.chat_template = chat
         self.ranks = ranks
         draft = None
@@ -333,9 +339,16 @@ class Engine(ChatMethods, AsyncMethods):
         return ((numbers[task], texts[task].add(event)) for task, event in self.driver.events([tasks]))
 
     def logits(self, tokens: Sequence[int], keep: int = 1) -> torch.Tensor:
-        """The model's logits after each of the last `keep` tokens: float32, (keep, vocab_size)."""
-        runner, ids = self.scheduler.runner, read_items("tokens", tokens)
+        """The model's logits after each of the last `keep` tokens: float32, (keep, vocab_size).
+
+        Raises:
+            OptionError: `keep` is not a number from 1 to the number of tokens. GuidedError: see `encode_prompt`.
+        """
+        runner, ids = self.scheduler.runner, read_token_ids(read_items("tokens", tokens))
         self._prompts.check(ids, reserve=0)
+        check_integer("keep", keep, minimum=1)
+        if keep > len(ids):
+            raise OptionError(f"keep is {keep}, but the number of tokens is {len(ids)}", option="keep")
         with self.driver.lock:
             lease = runner.cache.open(ids, keep=keep)
             try:

@@ -21,7 +21,7 @@ p(output) / bound(root). The bound of the root does not depend on the output.
 
 Source: constrained adaptive rejection sampling (CARS, arXiv 2510.01902).
 Cost: one forward pass for each new prefix, with the forced tokens after it; 12 bytes or more for each of its allowed
-tokens, except those that are less than 1e-11 times as likely as the most likely one.
+tokens. Of more than 4,096 allowed tokens, those less than 1e-11 times as likely as the most likely one are dropped.
 Not supported: parameters that change the model's distribution (except the temperature), tools, drafts, scores.
 """
 
@@ -52,8 +52,12 @@ from guided.sampling.sampler import refusal, uniform
 __all__ = ["ExactSequence", "Sampling", "check_sampling"]
 
 Sampling: TypeAlias = Literal["masked", "exact"]
-# Tokens this much less likely than the most likely allowed token are dropped; far below a model's rounding errors.
+# Of more allowed tokens than this, those that are much less likely than the most likely one are dropped.
+_MIN_KEPT_TOKENS: Final = 4096
 _LOG_NEGLIGIBLE_RATIO: Final = log(1e-11)
+# A lower temperature chooses the same outputs: models cannot resolve smaller differences of logits. The scaled log
+# probabilities of long outputs must fit into float32.
+_MIN_TEMPERATURE: Final = 1e-25
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 
@@ -232,8 +236,10 @@ def _make_prefix(logits: Tensor, allowed: npt.NDArray[np.int64], temperature: fl
     if temperature == 0:
         scaled_logprobs = np.where(allowed == best, 0.0, -inf)
     else:
+        temperature = max(temperature, _MIN_TEMPERATURE)
         scaled_logprobs = logprobs if temperature == 1 else torch.log_softmax(logits / temperature, 0).numpy()[allowed]
     is_kept = scaled_logprobs >= scaled_logprobs.max() + _LOG_NEGLIGIBLE_RATIO
+    is_kept[np.argpartition(-scaled_logprobs, min(_MIN_KEPT_TOKENS, len(allowed)) - 1)[:_MIN_KEPT_TOKENS]] = True
     tokens, logprobs, scaled_logprobs = (
         allowed[is_kept].astype(np.int32),
         logprobs[is_kept],

@@ -28,10 +28,13 @@ class Instructions:
         reader: encodes the request's prompt.
         grammar: the specification of the answer, if there is one.
         raw: whether the model continues a string prompt instead of answering it as a message.
+        is_free_text: whether the grammar allows any text, so that it is not described.
     """
 
-    def __init__(self, reader: PromptReader, grammar: CompiledGrammar | None, *, raw: bool) -> None:
-        self._reader, self._grammar, self._raw = reader, grammar, raw
+    def __init__(
+        self, reader: PromptReader, grammar: CompiledGrammar | None, *, raw: bool, is_free_text: bool = False
+    ) -> None:
+        self._reader, self._grammar, self._raw, self._is_free_text = reader, grammar, raw, is_free_text
 
     def describe(self, prompt: Prompt, *, is_required: bool) -> Prompt:
         """The prompt with a description of the specification. Tools are left to the chat template.
@@ -71,5 +74,6 @@ class Instructions:
         return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))
 
     def _describe_specification(self, chat: Conversation | None) -> Description | None:
-        has_tools = chat is not None and bool(chat.tools)
-        return None if self._grammar is None else describe(self._grammar, has_tools=has_tools)
+        if self._grammar is None or self._is_free_text:
+            return None
+        return describe(self._grammar, has_tools=chat is not None and bool(chat.tools))

@@ -7,8 +7,9 @@ string.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import cast
 
 from guided.chat import ChatTemplate, Conversation, Message
@@ -18,7 +19,7 @@ from guided.errors import ContextError, GuidedError, brief
 from guided.models.model import ModelConfig
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["PromptReader", "has_description", "with_text"]
+__all__ = ["PromptReader", "has_description", "read_token_ids", "with_text"]
 
 
 def check_prompt_type(prompt: object) -> None:
@@ -55,52 +56,61 @@ class PromptReader:
         if isinstance(prompt, str):
             ids = self._encode_text(prompt, raw)
         elif self._is_token_ids(prompt):
-            ids = list(cast("Sequence[int]", prompt))
+            ids = read_token_ids(cast("Sequence[int]", prompt))
         elif raw:
             raise GuidedError("raw=True continues a string, but the prompt is a list of messages: leave raw out")
-        elif self.chat is None:
-            raise GuidedError("this model has no chat template: pass the prompt as text or token ids")
         else:
-            ids = self.chat.render(cast("Sequence[Message] | Conversation", prompt))
+            ids = self._require_template().render(cast("Sequence[Message] | Conversation", prompt))
         self.check(ids, reserve=1)
         return ids
 
     def conversation(self, prompt: Prompt) -> Conversation:
-        """The conversation of a prompt that the chat template renders (`is_templated`)."""
+        """The conversation of a prompt that the chat template renders (`is_templated`).
+
+        Raises:
+            GuidedError: the model has no chat template, there are no messages, or one of them is malformed.
+        """
         if isinstance(prompt, Conversation):
-            return prompt
-        return Conversation([{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt))
+            chat = prompt
+        else:
+            chat = Conversation([{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt))
+        self._require_template().check_messages(chat)
+        return chat
 
     def with_instruction(self, chat: Conversation, instruction: str) -> Conversation:
         """Add an instruction to the system message of a conversation.
 
         If the chat template does not render system messages, append the instruction to the user's last message.
         """
-        messages, index = list(chat.messages), 0
-        if self.chat is None:
-            return chat
-        if not self.chat.shows_system:
+        messages, index, template = list(chat.messages), 0, self._require_template()
+        if not template.shows_system:
             index = max(
                 (i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages) - 1
             )
         elif not messages or messages[0].get("role") not in ("system", "developer"):
-            messages.insert(0, {"role": "system", "content": self.chat.default_system(chat)})
+            messages.insert(0, {"role": "system", "content": template.default_system(chat)})
         messages[index] = with_text(messages[index], instruction)
         return replace(chat, messages=messages)
 
     def next_turn(self, chat: Conversation, request: str) -> list[int]:
         """The ids between the model's answer and its next answer, if the user writes `request`."""
-        assert self.chat is not None
-        return self.chat.next_turn(chat, request)
+        return self._require_template().next_turn(chat, request)
 
     def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
-        """Whether the chat template renders a prompt."""
+        """Whether the chat template renders a prompt. Raises TypeError like `encode`."""
+        check_prompt_type(prompt)
         return self.chat is not None and not raw if isinstance(prompt, str) else not self._is_token_ids(prompt)
 
+    def _require_template(self) -> ChatTemplate:
+        if self.chat is None:
+            raise GuidedError("this model has no chat template: pass the prompt as text or token ids")
+        return self.chat
+
     def _is_token_ids(self, prompt: Prompt) -> bool:
+        """Whether a prompt consists of numbers."""
         if isinstance(prompt, Conversation):
             return False
-        return bool(prompt or self.chat is None) and all(isinstance(item, int) for item in prompt)
+        return bool(prompt or self.chat is None) and all(issubclass(kind, Real) for kind in set(map(type, prompt)))
 
     def _encode_text(self, prompt: str, raw: bool) -> list[int]:
         if self.chat is None or raw:
@@ -123,6 +133,17 @@ class PromptReader:
             raise ContextError(len(ids), context)
 
 
+def read_token_ids(items: Iterable[object]) -> list[int]:
+    """Token ids as a list of `int`. Raises GuidedError if an item is not an integer."""
+    ids = cast("list[int]", list(items))
+    if set(map(type, ids)) == {int}:  # fast for long prompts
+        return ids
+    for id in ids:
+        if isinstance(id, bool) or not isinstance(id, Integral):
+            raise GuidedError(f"the prompt contains {brief(id)}, which is not a token id")
+    return list(map(int, ids))
+
+
 def has_description(chat: Conversation, description: Description) -> bool:
     """Whether a message already contains the description, or the specification itself."""
     return any(description.is_in(text) for message in chat.messages for text in _texts(message))
@@ -134,14 +155,14 @@ def _messages(prompt: object) -> Sequence[Message]:
 
 def _texts(message: Message) -> list[str]:
     content = message.get("content")
-    parts = content if isinstance(content, list) else [{"text": content}]
+    parts = content if isinstance(content, list | tuple) else [{"text": content}]
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
     return [text for text in texts if isinstance(text, str)]
 
 
 def with_text(message: Message, text: str) -> Message:
-    """Append a paragraph to a message."""
+    """Append a paragraph to a well-formed message."""
     content = message.get("content")
-    if isinstance(content, list):
+    if isinstance(content, list | tuple):
         return {**message, "content": [*content, {"type": "text", "text": text}]}
     return {**message, "content": f"{content}\n\n{text}" if content else text}

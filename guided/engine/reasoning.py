@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from guided.errors import GuidedError
+from guided.errors import GuidedError, OptionError, brief
 from guided.matching.bitmask import is_allowed, row_of
 from guided.matching.protocol import ForkingMatcher, check_id
 from guided.vocabulary.vocabulary import Vocabulary
@@ -31,8 +31,10 @@ def find_reasoning_end(vocabulary: Vocabulary, end: str) -> list[int]:
     """The ids of the end marker. Names of control tokens, as in `<|close|>think<|sep|>`, become these tokens.
 
     Raises:
-        GuidedError: the marker is empty.
+        OptionError: the marker is not a string. GuidedError: it is empty.
     """
+    if not isinstance(end, str):
+        raise OptionError(f"reasoning_end is {brief(end)}, but must be a string", option="reasoning_end")
     id_by_name: dict[str, int] = {}
     for id, name in vocabulary.special_tokens.items():
         if name:

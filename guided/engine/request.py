@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from guided.chat import Conversation, Message
 from guided.errors import OptionError, brief
@@ -13,9 +13,13 @@ from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
 
-__all__ = ["FOREIGN_KEYWORDS", "Options", "Prompt", "Request", "RequestOptions", "as_string_tuple", "check_options"]
+__all__ = [
+    "FOREIGN_KEYWORDS", "Options", "Prompt", "Request", "RequestOptions", "as_string_tuple", "as_tuple",
+    "check_options",
+]  # fmt: skip
 
 _MAX_DRAFTS = 64
+_T = TypeVar("_T")
 
 Prompt: TypeAlias = str | Sequence[Message] | Sequence[int] | Conversation
 
@@ -182,7 +186,8 @@ def check_options(
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise OptionError(f"n is {brief(n)}, but must be a positive integer", option="n")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < (0 if scores_prompt else 1):
-        raise OptionError(f"max_tokens is {brief(max_tokens)}, but must be a positive integer", option="max_tokens")
+        expected = "an integer of at least 0" if scores_prompt else "a positive integer"
+        raise OptionError(f"max_tokens is {brief(max_tokens)}, but must be {expected}", option="max_tokens")
     drafts = 0 if drafts is None else drafts
     if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MAX_DRAFTS:
         raise OptionError(f"drafts is {brief(drafts)}, but must be an integer from 0 to {_MAX_DRAFTS}", option="drafts")
@@ -194,5 +199,18 @@ def check_options(
 
 
 def as_string_tuple(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Convert an option that accepts a string or a sequence of strings into a tuple."""
-    return (texts,) if isinstance(texts, str) else tuple(read_items(name, texts or ()))
+    """Convert an option that accepts a string, a sequence of strings or None into a tuple. Raises like `as_tuple`."""
+    return (texts,) if isinstance(texts, str) else as_tuple(name, texts, "a string or a list of strings")
+
+
+def as_tuple(name: str, items: Iterable[_T] | None, expected: str) -> tuple[_T, ...]:
+    """Convert an option that accepts a sequence or None into a tuple.
+
+    Raises:
+        OptionError: the value is not a sequence of items, or has too many; `expected` describes it.
+    """
+    if items is None:
+        return ()
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise OptionError(f"{name} is {brief(items)}, but must be {expected}", option=name)
+    return tuple(read_items(name, items))

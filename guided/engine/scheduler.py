@@ -45,6 +45,7 @@ from guided.engine.runner import Chunk, ModelRunner, TokensAhead
 from guided.engine.step_requests import Draft, Forward, LogitRows
 from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
 from guided.engine.task import Outcome, Task
+from guided.keywords import check_integer
 from guided.sampling.choice import Choose, ChosenToken
 
 __all__ = ["Scheduler"]
@@ -74,7 +75,9 @@ class Scheduler:
         max_running: int = 256,
         run_ahead: bool | None = None,
     ) -> None:
-        """`run_ahead`: None: only on CUDA."""
+        """`run_ahead`: None: only on CUDA. OptionError: a maximum is not a positive integer."""
+        check_integer("token_budget", token_budget, minimum=1)
+        check_integer("max_running", max_running, minimum=1)
         self.runner, self._cache = runner, runner.cache
         self._long_chunks = LongChunks(long_seconds)
         self.token_budget, self.max_running = token_budget, max_running
@@ -89,8 +92,7 @@ class Scheduler:
         on_cuda = runner.model.device.type == "cuda"
         self.runs_ahead = runner.can_run_ahead and (on_cuda if run_ahead is None else run_ahead)
         self._pending: PendingChoices[Task] | None = None
-        self.preemptions = 0
-        self.prefix_queries = self.prefix_hits = 0
+        self.preemptions = self.prefix_queries = self.prefix_hits = 0
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
@@ -144,9 +146,7 @@ class Scheduler:
     def cancel(self, task: Task) -> None:
         """Stop a task in any state and release its memory. Does nothing if the task is done."""
         self._finish(task)
-        for group in [
-            entry for entry in self._compiling if entry[0] is task.future and all(other.is_done for other in entry[1])
-        ]:
+        for group in [(f, tasks) for f, tasks in self._compiling if f is task.future and all(t.is_done for t in tasks)]:
             self._compiling.remove(group)
             group[0].cancel()  # no effect once compilation has begun; its limits end it
         if self._pending is not None and all(other.is_done for other in self._pending):

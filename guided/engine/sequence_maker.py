@@ -18,7 +18,7 @@ from guided.engine.exact_sampling import ExactSequence, Sampling, check_sampling
 from guided.engine.instructions import Instructions
 from guided.engine.matchers import continued_text, matcher_maker, prompt_ids
 from guided.engine.prompts import PromptReader
-from guided.engine.request import Prompt, as_string_tuple, check_options
+from guided.engine.request import Prompt, as_string_tuple, as_tuple, check_options
 from guided.engine.retries import DEFAULT_THRESHOLD, Retries, check_retries
 from guided.engine.sequence import Sequence
 from guided.engine.staged_output import Output
@@ -75,6 +75,8 @@ class _MakerOptions:
     def check(self, prompt: Prompt, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
         flags = {"raw": self.raw, "canonical": self.canonical, "heal_prompt": self.heal_prompt}
+        optional_flags = {"score_forced": self.score_forced, "describe": self.describe}
+        flags |= {name: flag for name, flag in optional_flags.items() if flag is not None}
         scores_prompt = self.prompt_logprobs is not None
         check_options(n, self.max_tokens, self.drafts, self.budget_ramp, scores_prompt=scores_prompt, **flags)
         check_thoughts(self.think_first, has_reasoning_end=self.reasoning_end is not None)
@@ -162,7 +164,7 @@ class SequenceMaker:
         needs_matcher = settings.reasoning_end is not None or settings.canonical or settings.heal_prompt
         full_constraint = with_tools(constraint, tools, needs_matcher=needs_matcher)
         grammar = compile_constraint(compiler or self._compiler(), full_constraint, constraint_options)
-        full_prompt, bridge = self._add_instructions(prompt, grammar, settings)
+        full_prompt, bridge = self._add_instructions(prompt, grammar, settings, is_free_text=constraint is None)
         known_ids = ids if full_prompt is prompt else None
         ids, prefix = prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)
         prefill = settings.check_prefill(continued_text(grammar, constraint, prompt, ids))
@@ -220,14 +222,14 @@ class SequenceMaker:
         )
 
     def _add_instructions(
-        self, prompt: Prompt, grammar: CompiledGrammar | None, settings: _MakerOptions
+        self, prompt: Prompt, grammar: CompiledGrammar | None, settings: _MakerOptions, *, is_free_text: bool
     ) -> tuple[Prompt, list[int]]:
         """Add the instructions that the request asks for to the prompt. Also return the ids between free text and
         answer."""
-        instructions = Instructions(self._prompts(), grammar, raw=settings.raw)
+        instructions = Instructions(self._prompts(), grammar, raw=settings.raw, is_free_text=is_free_text)
         describe, thoughts = settings.describe, settings.think_first
         if self.describes_by_default if describe is None else describe:
-            prompt = instructions.describe(prompt, is_required=describe is not None)
+            prompt = instructions.describe(prompt, is_required=describe is not None and not settings.tools)
         if thoughts is None or settings.reasoning_end is not None:
             return prompt, []
         return instructions.think_first(prompt, thoughts, may_describe=describe is not False)
@@ -247,5 +249,5 @@ def _make_stops(
     ignore_eos: bool = False,
 ) -> Stops:
     texts, patterns = as_string_tuple("stop", stop), as_string_tuple("stop_regex", stop_regex)
-    ends = tuple(read_items("stop_token_ids", stop_token_ids or ()))
+    ends = as_tuple("stop_token_ids", stop_token_ids, "a list of token ids")
     return Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)

@@ -21,6 +21,7 @@ from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 from guided.errors import GuidedError, OptionError, SpecError, brief
+from guided.keywords import check_token_ids
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -81,6 +82,10 @@ class Stops:
         for name, items in (("stop", self.texts), ("stop_regex", self.patterns)):
             if isinstance(items, str) or not all(isinstance(item, str) and item for item in items):
                 raise OptionError(f"{name} is {brief(items)}, but must be a sequence of nonempty strings", option=name)
+        flags = {"include_stop_str_in_output": self.includes_stop, "ignore_eos": self.ignore_eos}
+        for name, flag in flags.items():
+            if not isinstance(flag, bool | None):
+                raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
         if len(self.patterns) > _MAX_PATTERNS:
             message = f"stop_regex has {len(self.patterns)} patterns, but at most {_MAX_PATTERNS} are allowed"
             raise OptionError(message, option="stop_regex")
@@ -101,10 +106,7 @@ class Stops:
 
     def check(self, size: int) -> None:
         """Raise OptionError if a stop token is not an id of a vocabulary of this size."""
-        for id in self.token_ids:
-            if isinstance(id, bool) or not isinstance(id, int) or not 0 <= id < size:
-                message = f"stop_token_ids contains {brief(id)}, which is not a token id below {size}"
-                raise OptionError(message, option="stop_token_ids")
+        check_token_ids("stop_token_ids", self.token_ids, size)
 
 
 class StopSearch:

@@ -159,8 +159,8 @@ class SamplingParams:
 
 
 def _items(name: str, value: object, expected_items: str) -> tuple[Any, ...]:
-    """The items of a value, as a tuple. Raises OptionError if `value` is not iterable, or has too many items."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    """The items of a value, as a tuple. Raises OptionError if `value` is not a list, or has too many items."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise OptionError(f"{name} must contain {expected_items}, not {brief(value)}", option=name)
     return tuple(read_items(name, value))
 

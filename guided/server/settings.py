@@ -1,14 +1,26 @@
-"""The settings that a server's operator chooses. This module computes nothing."""
+"""The settings that a server's operator chooses, and their checks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+from guided.errors import OptionError, brief
+from guided.keywords import check_integer, is_number
 from guided.limits import Limits
 from guided.tools.tool import Tool
 
 __all__ = ["Settings"]
+
+_POSITIVE_INTEGERS: Final = (
+    "max_running", "max_queued_requests", "grammar_memory", "max_header_bytes", "max_body", "max_messages", "max_depth",
+    "stream_interval",
+)  # fmt: skip
+_INTEGERS: Final = (
+    "default_max_tokens", "max_queued_tokens", "max_requests_per_key", "requests_per_minute", "retry_after",
+)  # fmt: skip
+_POSITIVE_SECONDS: Final = ("compile_timeout", "body_timeout", "keep_alive")
+_SECONDS: Final = ("queue_timeout", "request_timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,9 @@ class Settings:
         retry_after: seconds that a refused client should wait, until the server can estimate how fast requests end.
         log_format: the format of the log line for each request on standard error, "json" or "text"; "none": no lines.
         log_requests: whether these lines include the requests, with their prompts.
+
+    Raises:
+        OptionError: a number is out of range.
     """
 
     model_name: str = "guided"
@@ -81,3 +96,12 @@ class Settings:
     reasoning_begin: str = "<think>"
     log_format: Literal["none", "json", "text"] = "none"
     log_requests: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (*_INTEGERS, *_POSITIVE_INTEGERS):
+            check_integer(name, getattr(self, name), minimum=int(name in _POSITIVE_INTEGERS))
+        for name in (*_SECONDS, *_POSITIVE_SECONDS):
+            is_positive, value = name in _POSITIVE_SECONDS, getattr(self, name)
+            if not is_number(value) or value < 0 or (is_positive and value == 0):
+                expected = "above 0" if is_positive else "of at least 0"
+                raise OptionError(f"{name} is {brief(value)}, but must be a finite number {expected}", option=name)

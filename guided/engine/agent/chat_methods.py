@@ -51,8 +51,8 @@ class ChatOptions(RequestOptions, total=False):
     """The options of `Engine.chat`: all of `Options`, which apply to each message, and the following.
 
     Attributes:
-        tool_choice: as in OpenAI's API. "auto" (the default); "none"; "required" or `{"type": "function", "function":
-            {"name": ...}}`: the first message consists of calls.
+        tool_choice: as in OpenAI's API. "auto" (the default); "none": the model does not see the tools; "required" or
+            `{"type": "function", "function": {"name": ...}}`: the first message consists of calls.
         parallel: whether one message may contain several calls. Default True.
         max_rounds: the maximum number of messages with calls. After that, the model is asked for an answer, without the
             tools. Default 8.

@@ -67,7 +67,8 @@ class Turn:
         messages: the conversation so far.
         tools: the functions that the model may call.
         constraint: the constraint of the answer; None: free text.
-        tool_choice: "auto", "none", "required" or a named function. The last two apply to the first message only.
+        tool_choice: "auto", "none", "required" or a named function. The last two apply to the first message only. With
+            "none", the model does not see the tools.
         parallel: whether a message may contain several calls.
         max_rounds: the maximum number of messages with calls.
         repeats: whether a message may repeat calls.
@@ -114,7 +115,9 @@ class Turn:
             raise OptionError("tool_choice requires a call, but max_rounds is 0", option="max_rounds")
         self._choice, self._parallel, self._rounds_left, self._repeats = tool_choice, parallel, max_rounds, repeats
         self._constraint, self._options, self._reasoning_end = constraint, options, reasoning_end
-        self._parser, self._text_format = _parser_and_format(style, constraint) if tools else (None, None)
+        if tool_choice == "none":  # the model does not see the tools
+            self._schemas = []
+        self._parser, self._text_format = _parser_and_format(style, constraint) if self._schemas else (None, None)
         self._used_ids = {call.get("id") for call in _list_calls(self.messages)}
         self._calls, self._results = list[FunctionCall](), list[Result]()
         self._last_calls = list[FunctionCall]()  # of the last message

@@ -56,11 +56,8 @@ def build_chat_request(
         RequestError: the model cannot reason as requested, include_partial_json cannot be used, or
             `Functions.from_request` rejects the tools.
     """
-    style, vocabulary, is_reasoning = (
-        resolve_tool_style(engine, settings),
-        engine.vocabulary,
-        _resolve_reasoning(chat, settings),
-    )
+    style, vocabulary = resolve_tool_style(engine, settings), engine.vocabulary
+    is_reasoning = _resolve_reasoning(chat, settings)
     functions = None
     if chat.tools is not None:
         functions = Functions.from_request(
@@ -84,6 +81,8 @@ def build_chat_request(
     if is_reasoning:
         options["reasoning_end"] = settings.reasoning_end
     options |= {name: value for name in ("describe", "think_first") if (value := getattr(chat, name)) is not None}
+    if chat.tools is not None and constraint is None:
+        options["describe"] = False  # as in `Engine.chat`, free text needs no description if there are tools
     has_reasoning = is_reasoning or chat.think_first is not None
     partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial_json and not structured_output.is_json:
