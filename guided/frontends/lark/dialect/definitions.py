@@ -59,15 +59,25 @@ def split_statements(source: str, tokens: Sequence[Token]) -> list[Definition | 
 def _split_lines(tokens: Sequence[Token]) -> list[list[Token]]:
     lines: list[list[Token]] = [[]]
     depth = 0
+    kinds_after = _find_kinds_after(tokens)
     for number, token in enumerate(tokens):
         depth = max(depth + (token.kind in _OPENING) - (token.kind in _OPENING.values()), 0)
         if token.kind == "end":
             break
         if token.kind != "newline":
             lines[-1].append(token)
-        elif depth == 0 and next(each for each in tokens[number:] if each.kind != "newline").kind != "|":
+        elif depth == 0 and kinds_after[number] != "|":
             lines.append([])
     return [line for line in lines if line]
+
+
+def _find_kinds_after(tokens: Sequence[Token]) -> list[str]:
+    """For each token, the kind of the first token after it that is not a newline; "" after the last one."""
+    kinds, next_kind = [""] * len(tokens), ""
+    for number in range(len(tokens) - 1, -1, -1):
+        kinds[number] = next_kind
+        next_kind = next_kind if tokens[number].kind == "newline" else tokens[number].kind
+    return kinds
 
 
 def _read_definition(source: str, line: list[Token]) -> Definition:
