@@ -43,6 +43,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "a string that is not closed": lambda: list(scan_leniently('"' + '\\"' * 50_000)),
     "ids that are not closed": lambda: list(scan_leniently("<[" * 50_000)),
     "classes that are not closed": lambda: strip_anchors("[" * 500_000),
+    "anchors": lambda: strip_anchors("$" * 100_000 + "a|" + r"\z" * 100_000),
     "properties that are not closed": lambda: to_python_regex(r"\p{" * 100_000),
     "classes of many ranges": lambda: to_python_regex(r"\w" * 100_000),
     "flags in a pattern": lambda: to_python_regex("(?x)a|" * 100_000),

@@ -44,10 +44,11 @@ _PROPERTY: Final = re.compile(r"[pP](?:\{([^{}]*)\}|(\w))")
 _PIECE: Final = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)(\w+):\]")
 _ANCHORS_AT_START: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
-_ANCHOR_AT_END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
+_LITERALS_AT_START: Final = re.compile(r"\]|-*")
+_SETS_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x")
 _FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
 _NEEDS_REWRITING: Final = re.compile(
-    r"\\[pPwWsSxuUz<>]|\\b\{|\[(?s:.*)(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
+    r"\\[pPwWsSxuUz<>]|\\b\{|\[\^?\]-|\[(?s:.*)(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
 )
 _LENGTH_HINT: Final = r"use smaller classes, such as [0-9A-Za-z_] instead of \w"
 _MAX_NESTING: Final = 250
@@ -69,7 +70,11 @@ def to_python_regex(pattern: str) -> str:
 
 
 def strip_anchors(pattern: str) -> str:
-    """Remove the anchors at the ends of top-level alternatives. They have no effect if the whole text must match."""
+    """Remove the anchors at the ends of top-level alternatives. They have no effect if the whole text must match.
+
+    Raises:
+        SpecError: a group is closed that was not opened.
+    """
     pieces, depth, class_depth, begin = [], 0, 0, 0
     for match in _PIECE.finditer(pattern):
         if match[0][0] == "[":
@@ -78,23 +83,33 @@ def strip_anchors(pattern: str) -> str:
             class_depth -= match[0] == "]"
         elif match[0] in ("(", ")"):
             depth += 1 if match[0] == "(" else -1
+            if depth < 0 and not _SETS_VERBOSE.search(pattern):  # in a verbose pattern, it may be in a comment
+                raise SpecError("unopened group", text=pattern, span=match.span(), hint=r"write \) for a parenthesis")
         elif match[0] == "|" and depth == 0:
             pieces.append(pattern[begin : match.start()])
             begin = match.end()
     pieces.append(pattern[begin:])
-    return "|".join(_ANCHOR_AT_END.sub(r"\1", _ANCHORS_AT_START.sub(r"\1", piece)) for piece in pieces)
+    return "|".join(_strip_end(_ANCHORS_AT_START.sub(r"\1", piece)) for piece in pieces)
+
+
+def _strip_end(pattern: str) -> str:
+    """Remove `$` and `\\z` at the end."""
+    end = len(pattern)
+    while length := 1 if pattern.endswith("$", 0, end) else 2 * pattern.endswith(r"\z", 0, end):
+        begin = last = end - length
+        while pattern.endswith("\\", 0, begin):
+            begin -= 1
+        if (last - begin) % 2:  # it is escaped
+            break
+        end = last
+    return pattern[:end]
 
 
 class _OpenClass:
-    """A class that is being read: its operands so far, as in `[a-c&&[^b]--x]`.
-
-    Attributes:
-        begin: the offset of its bracket.
-        is_empty: whether nothing has been read after the bracket and `^`, so that `]` is a character.
-    """
+    """A class that is being read: its operands so far, as in `[a-c&&[^b]--x]`. `begin`: the offset of its bracket."""
 
     def __init__(self, begin: int, negated: bool) -> None:
-        self.begin, self.is_empty = begin, True
+        self.begin = begin
         self._negated, self._operator = negated, ""
         self._combined: Ranges | None = None
         self._items: list[tuple[int, int]] = []
@@ -102,13 +117,12 @@ class _OpenClass:
     def add(self, ranges: Ranges) -> None:
         """Add characters to the last operand."""
         self._items += ranges
-        self.is_empty = False
 
     def begin_operand(self, operator: str) -> None:
         """Read an operator, after which the next operand begins."""
         spend()
         self._combined, self._operator = _combine(self._combined, self._operator, charset(self._items)), operator
-        self._items, self.is_empty = [], False
+        self._items = []
 
     def close(self) -> Ranges:
         """The characters of the class."""
@@ -236,7 +250,7 @@ class _Reader:
             if self.pos >= len(self.pattern):
                 self._fail("unclosed character class", current.begin, current.begin + 1)
             pair = self.pattern[self.pos : self.pos + 2]
-            if pair[0] == "]" and not current.is_empty:
+            if pair[0] == "]":
                 self.pos += 1
                 ranges = open_classes.pop().close()
                 if not open_classes:
@@ -257,8 +271,8 @@ class _Reader:
         negated = self.pattern.startswith("^", begin + 1)
         self.pos += 1 + negated
         opened = _OpenClass(begin, negated)
-        while self.pattern.startswith("-", self.pos):  # at the beginning, each is a character
-            opened.add(((0x2D, 0x2D),))
+        for char in _LITERALS_AT_START.match(self.pattern, self.pos)[0]:  # type: ignore[index]  # it always matches
+            opened.add(((ord(char), ord(char)),))
             self.pos += 1
         return opened
 

@@ -211,6 +211,9 @@ class RewrittenLark:
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
+                if depth < 0 and "x" not in flags:  # in a verbose pattern, it may be in a comment
+                    hint = r"write \) for a parenthesis"
+                    raise SpecError("unopened group", text=self.source, span=token.span, hint=hint)
                 group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbours
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROL_ESCAPES.get(piece, piece))
