@@ -7,6 +7,8 @@ import re
 import pytest
 
 import guided
+import guided.compat.llguidance
+import guided.compat.xgrammar as xgr
 from guided.compat.rust_regex import strip_anchors, to_python_regex
 
 PATTERNS = [
@@ -16,6 +18,8 @@ PATTERNS = [
     r"[a\]]", "[a-c[x-z]]", "(?U)a+", "(?x) a b #c", r"[a-\x{63}]", r"\d", r"[\d]", r"[\s]", r"[\D]", r"\p{sc=Latin}",
     "[~~a]", "[a~~b]", "[ab~~bc]", r"\-", "[-a]", "[a-]", r"\p{Letter}", r"\p{Uppercase_Letter}",
     r"\p{uppercase letter}", r"\p{Alphabetic}", r"\p{Emoji}", r"[\p{Lu}\d]", r"[^\W\d]", "(?i-s:A.)", "a|(?i)b|c",
+    "[]-a]", "[^]-a]", "[--a]", "[---a]",
+    "[^--a]", "[-]", r"[\x{5e}a]", "[[ab]^c]", "[a\n[^b]]", r"[[\]-\x{5d}]|a]", r"[\x{2d}a\x{2f}]",
     r"\P{Greek}", r"[[:alpha:]&&[^c-z]]", "a{2}", "(?:a|b){1,2}",
 ]  # fmt: skip
 TEXTS = [
@@ -66,6 +70,7 @@ def test_errors_and_refusals_have_a_location(pattern, message):
 @pytest.mark.parametrize(
     ("pattern", "plain"),
     [
+        ("a$$", "a"), (r"^^a\z$", "a"), (r"a\$$", r"a\$"), (r"a\\$$", r"a\\"),
         ("^a$", "a"), ("^a$|^b$", "a|b"), (r"\Aa\z", "a"), (r"a\$", r"a\$"), (r"a\\$", r"a\\"), ("(^a$)", "(^a$)"),
         ("[|^$]", "[|^$]"), (r"(a|b)$", "(a|b)"), ("(?i)^a", "(?i)a"), ("^", ""), ("$", ""), (r"\|^a", r"\|^a"),
     ],
@@ -75,3 +80,48 @@ def test_anchors_around_a_whole_text(pattern, plain):
     for text in ("a", "b", "A", "|", "a$", "a\\", "", "^"):
         search = re.fullmatch(pattern.replace(r"\z", r"\Z"), text) is not None
         assert search == (re.fullmatch(plain, text) is not None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "plain"),
+    [
+        ("[[ab]|^c]", "[[ab]|^c]"), ("^[[^]a]|^c]|^[]|^b]$", "[[^]a]|^c]|[]|^b]"), (r"[\[]|^a", r"[\[]|a"),
+        ("[[:alpha:]|^]|^b", "[[:alpha:]|^]|b"), ("[a|^b", "[a|^b"), (r"[[\]]|^a]|^b", r"[[\]]|^a]|b"),
+    ],
+)  # fmt: skip
+def test_characters_in_classes_are_not_anchors(pattern, plain):
+    assert strip_anchors(pattern) == plain
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[[ab]|^c]", r"[\x{5e}a]", r"[a\x{5d}\x{5c}\x{2d}b]", "[--a]", r"[[\n]\x{2f}]", r'[["]a]']
+)
+def test_classes_mean_the_same_in_a_lark_grammar(pattern):
+    llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
+    verdicts = []
+    for library in (llguidance, guided.compat.llguidance):
+        tokenizer, grammar = library.LLTokenizer("byte"), library.LLMatcher.grammar_from_regex(pattern)
+        matchers = [(library.LLMatcher(tokenizer, grammar, log_level=0), byte) for byte in range(128)]
+        verdicts.append([byte for matcher, byte in matchers if matcher.try_consume_tokens([byte])])
+    assert verdicts[0] == verdicts[1] != []
+
+
+@pytest.mark.parametrize("pattern", ["a)(b", "a|b)(c", "^a)|(b$"])
+def test_a_group_that_was_not_opened_is_refused(pattern):
+    with pytest.raises(guided.SpecError, match="unopened group"):
+        strip_anchors(pattern)
+    for library in (guided.compat.llguidance, pytest.importorskip("llguidance", reason="llguidance is not installed")):
+        grammar = library.LLMatcher.grammar_from_regex(pattern)
+        assert library.LLMatcher(library.LLTokenizer("byte"), grammar, log_level=0).is_error()
+    with pytest.raises(RuntimeError, match="Lark error at line 1, column 8: unopened group"):
+        xgr.Grammar.from_lark(f"start: /{pattern}/")
+
+
+def test_a_comment_may_contain_a_parenthesis():
+    assert strip_anchors("(?x)a # :)\nb$") == "(?x)a # :)\nb"
+
+
+def test_the_depth_of_classes_is_that_of_the_crate():
+    assert accepts("[" * 250 + "a" + "]" * 250, "a")
+    with pytest.raises(guided.SpecError, match="classes nest deeper than 250"):
+        to_python_regex("[" * 251 + "a" + "]" * 251)

@@ -17,10 +17,12 @@ import re
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex
 from guided.ir.nodes import Chars
 from guided.ir.ranges import charset, complement, intersect
+from guided.limits import Limits
+from guided.meter import limit_compilation, spend
 
 __all__ = ["strip_anchors", "to_python_regex"]
 
@@ -38,14 +40,19 @@ _ECMA_CLASSES: Final = {
 }
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _CODE_POINT: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]+)\})")
-_PROPERTY: Final = re.compile(r"[pP](?:\{([^}]*)\}|(\w))")
-_PIECE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_PROPERTY: Final = re.compile(r"[pP](?:\{([^{}]*)\}|(\w))")
+_PIECE: Final = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
+_POSIX_CLASS: Final = re.compile(r"\[:(\^?)(\w+):\]")
 _ANCHORS_AT_START: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
-_ANCHOR_AT_END: Final = re.compile(r"((?:\A|[^\\])(?:\\\\)*)(?:\$|\\z)\Z", re.DOTALL)
+_LITERALS_AT_START: Final = re.compile(r"\]|-*")
+_SETS_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x")
 _FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
 _NEEDS_REWRITING: Final = re.compile(
-    r"\\[pPwWsSxuUz<>]|\\b\{|\[\[|\[.*(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
+    r"\\[pPwWsSxuUz<>]|\\b\{|\[\^?\]-|\[(?s:.*)(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
 )
+_LENGTH_HINT: Final = r"use smaller classes, such as [0-9A-Za-z_] instead of \w"
+_MAX_NESTING: Final = 250
+"""The maximum depth of nested classes, as in Rust's crate."""
 
 
 def to_python_regex(pattern: str) -> str:
@@ -53,21 +60,75 @@ def to_python_regex(pattern: str) -> str:
 
     Raises:
         SpecError: a class or an escape is malformed; the error gives its location. UnsupportedError: the pattern has a
-            part that the module docstring lists as refused.
+            part that the module docstring lists as refused. LimitExceeded: the Python pattern would be too long, or
+            reading its classes takes too long.
     """
-    return _Reader(pattern).read() if _NEEDS_REWRITING.search(pattern) else pattern
+    if not _NEEDS_REWRITING.search(pattern):
+        return pattern
+    with limit_compilation(Limits(), work=False):
+        return _Reader(pattern).read()
 
 
 def strip_anchors(pattern: str) -> str:
-    """Remove the anchors at the ends of top-level alternatives. They have no effect if the whole text must match."""
-    pieces, depth, begin = [], 0, 0
+    """Remove the anchors at the ends of top-level alternatives. They have no effect if the whole text must match.
+
+    Raises:
+        SpecError: a group is closed that was not opened.
+    """
+    pieces, depth, class_depth, begin = [], 0, 0, 0
     for match in _PIECE.finditer(pattern):
-        depth += (match[0] == "(") - (match[0] == ")")
-        if match[0] == "|" and depth == 0:
+        if match[0][0] == "[":
+            class_depth += 1
+        elif class_depth:
+            class_depth -= match[0] == "]"
+        elif match[0] in ("(", ")"):
+            depth += 1 if match[0] == "(" else -1
+            if depth < 0 and not _SETS_VERBOSE.search(pattern):  # in a verbose pattern, it may be in a comment
+                raise SpecError("unopened group", text=pattern, span=match.span(), hint=r"write \) for a parenthesis")
+        elif match[0] == "|" and depth == 0:
             pieces.append(pattern[begin : match.start()])
             begin = match.end()
     pieces.append(pattern[begin:])
-    return "|".join(_ANCHOR_AT_END.sub(r"\1", _ANCHORS_AT_START.sub(r"\1", piece)) for piece in pieces)
+    return "|".join(_strip_end(_ANCHORS_AT_START.sub(r"\1", piece)) for piece in pieces)
+
+
+def _strip_end(pattern: str) -> str:
+    """Remove `$` and `\\z` at the end."""
+    end = len(pattern)
+    while length := 1 if pattern.endswith("$", 0, end) else 2 * pattern.endswith(r"\z", 0, end):
+        begin = last = end - length
+        while pattern.endswith("\\", 0, begin):
+            begin -= 1
+        if (last - begin) % 2:  # it is escaped
+            break
+        end = last
+    return pattern[:end]
+
+
+class _OpenClass:
+    """A class that is being read: its operands so far, as in `[a-c&&[^b]--x]`. `begin`: the offset of its bracket."""
+
+    def __init__(self, begin: int, negated: bool) -> None:
+        self.begin = begin
+        self._negated, self._operator = negated, ""
+        self._combined: Ranges | None = None
+        self._items: list[tuple[int, int]] = []
+
+    def add(self, ranges: Ranges) -> None:
+        """Add characters to the last operand."""
+        self._items += ranges
+
+    def begin_operand(self, operator: str) -> None:
+        """Read an operator, after which the next operand begins."""
+        spend()
+        self._combined, self._operator = _combine(self._combined, self._operator, charset(self._items)), operator
+        self._items = []
+
+    def close(self) -> Ranges:
+        """The characters of the class."""
+        spend()
+        ranges = _combine(self._combined, self._operator, charset(self._items))
+        return complement(ranges) if self._negated else ranges
 
 
 class _Reader:
@@ -77,6 +138,7 @@ class _Reader:
     def read(self) -> str:
         """The whole pattern."""
         out: list[str] = []
+        length, max_length = 0, Limits().spec_length
         group_flags: list[list[str]] = [[]]  # for each open group, the openings of the groups that set flags inside it
         while self.pos < len(self.pattern):
             char = self.pattern[self.pos]
@@ -96,6 +158,9 @@ class _Reader:
             else:
                 self.pos += 1
                 out.append(char)
+            length += len(out[-1])
+            if length > max_length:
+                raise LimitExceeded("spec_length", length, max_length, hint=_LENGTH_HINT)
         return "".join(out) + _close_groups(group_flags[0])
 
     def _rewrite_group(self, group_flags: list[list[str]]) -> str:
@@ -179,37 +244,46 @@ class _Reader:
 
     def _read_set(self) -> Ranges:
         """Read the class that begins here, and return its characters."""
-        begin = self.pos
-        self.pos += 1
-        negated = self.pattern.startswith("^", self.pos)
-        self.pos += negated
-        combined: Ranges | None = None
-        operator, items, is_first = "", list[tuple[int, int]](), True
+        open_classes = [self._open_class()]
         while True:
+            current = open_classes[-1]
             if self.pos >= len(self.pattern):
-                self._fail("unclosed character class", begin, begin + 1)
+                self._fail("unclosed character class", current.begin, current.begin + 1)
             pair = self.pattern[self.pos : self.pos + 2]
-            if pair[0] == "]" and not is_first:
+            if pair[0] == "]":
                 self.pos += 1
-                combined = _combine(combined, operator, charset(items))
-                return complement(combined) if negated else combined
-            if pair in ("&&", "--", "~~"):
-                combined, operator, items = _combine(combined, operator, charset(items)), pair, []
+                ranges = open_classes.pop().close()
+                if not open_classes:
+                    return ranges
+                open_classes[-1].add(ranges)
+            elif pair in ("&&", "--", "~~"):
                 self.pos += 2
-                continue
-            is_first = False
-            items += self._read_item(begin)
+                current.begin_operand(pair)
+            elif pair[0] == "[" and not _POSIX_CLASS.match(self.pattern, self.pos):
+                if len(open_classes) == _MAX_NESTING:
+                    self._fail(f"classes nest deeper than {_MAX_NESTING}", self.pos, self.pos + 1)
+                open_classes.append(self._open_class())
+            else:
+                current.add(self._read_item(current.begin))
+
+    def _open_class(self) -> _OpenClass:
+        begin = self.pos
+        negated = self.pattern.startswith("^", begin + 1)
+        self.pos += 1 + negated
+        opened = _OpenClass(begin, negated)
+        for char in _LITERALS_AT_START.match(self.pattern, self.pos)[0]:  # type: ignore[index]  # it always matches
+            opened.add(((ord(char), ord(char)),))
+            self.pos += 1
+        return opened
 
     def _read_item(self, begin: int) -> Ranges:
-        """Read a character, range, escape or nested class inside the class that began at `begin`."""
-        if match := re.compile(r"\[:(\^?)(\w+):\]").match(self.pattern, self.pos):
+        """Read a character, range, escape or class such as `[:alpha:]` inside the class that began at `begin`."""
+        if match := _POSIX_CLASS.match(self.pattern, self.pos):
             if match[2] not in _POSIX_CLASSES:
                 self._fail(f"{match[0]} is not a character class", match.start(), match.end())
             self.pos = match.end()
             ranges = _parse_ecma_class(f"[{_POSIX_CLASSES[match[2]]}]")
             return complement(ranges) if match[1] else ranges
-        if self.pattern[self.pos] == "[":
-            return self._read_set()
         first = self._read_class_atom()
         is_range = self.pattern[self.pos : self.pos + 1] == "-" and self.pattern[self.pos + 1 : self.pos + 2] not in (
             "", "]", "-",
@@ -280,9 +354,18 @@ def _parse_ecma_class(pattern: str) -> Ranges:
     return node.ranges
 
 
+@lru_cache(maxsize=256)
 def _format_class(ranges: Ranges) -> str:
     """A Python character class of these characters."""
     if not ranges:
         return r"[^\s\S]"
-    pieces = (f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in ranges)
+    pieces = (_format_char(low) + (f"-{_format_char(high)}" if high > low else "") for low, high in ranges)
     return f"[{''.join(pieces)}]"
+
+
+def _format_char(code: int) -> str:
+    """A character in a class. Lark decodes `\\U` before it reads the class, so ASCII punctuation has a backslash."""
+    char = chr(code)
+    if code > 0x7F or not char.isprintable():
+        return f"\\U{code:08x}"
+    return char if char.isalnum() else f"\\{char}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, TypeAlias
 
-from guided.compat.llguidance.matcher import LLMatcher, escape_for_slashes
+from guided.compat.llguidance.matcher import LLMatcher, escape_for_slashes, load_json
 from guided.compat.llguidance.options import JsonCompileOptions
+from guided.errors import brief
 from guided.frontends.gbnf import is_gbnf
 
 __all__ = ["GrammarFormat", "JsonCompiler", "LarkCompiler", "RegexCompiler", "grammar_from", "regex_to_lark"]
@@ -64,7 +65,8 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
     (returned unchanged).
 
     Raises:
-        ValueError: the format is unknown, or the format requires JSON and the text is not JSON.
+        ValueError: the format is unknown, or the format requires JSON and the text is not JSON, or the choices are not
+            strings.
     """
     match format:
         case "lark":
@@ -76,7 +78,9 @@ def grammar_from(format: GrammarFormat, text: str) -> str:
         case "regex":
             return LLMatcher.grammar_from_regex(text)
         case "choice":
-            choices: Any = json.loads(text) if isinstance(text, str) else text
+            choices: Any = load_json(text) if isinstance(text, str) else list(text)
+            if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+                raise ValueError(f"choices must be a JSON list of strings, not {brief(choices)}")
             return "start: " + " | ".join(json.dumps(choice) for choice in choices)
         case "llguidance":
             return text

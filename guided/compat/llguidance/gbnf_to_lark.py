@@ -34,7 +34,7 @@ _SHORT_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 def is_lark_syntax(text: str) -> bool:
     """Whether a grammar is written in Lark, that is, whether no line begins with `name ::=`."""
-    return re.search(r"(?m)^\s*[\w-]+\s*::=", text) is None
+    return re.search(r"(?m)^[^\S\n]*[\w-]+\s*::=", text) is None
 
 
 def any_to_lark(text: str) -> str:
@@ -48,14 +48,14 @@ def gbnf_to_lark(text: str) -> str:
     Raises:
         SpecError: a character does not belong to GBNF; the error gives its location.
     """
-    names: dict[str, str] = {}
+    names = _LarkNames()
     out = ["%llguidance {}"]
     for token in _tokens(text):
         match token.lastgroup:
             case "rule" | "defined":
-                out.append(f"\n{_lark_name(token['defined'], names)}:")
+                out.append(f"\n{names.find(token['defined'])}:")
             case "name":
-                out.append(_lark_name(token[0], names))
+                out.append(names.find(token[0]))
             case "string":
                 out.append(json.dumps("".join(map(chr, _code_points(token[0][1:-1]))), ensure_ascii=False))
             case "class":
@@ -80,15 +80,24 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _lark_name(name: str, names: dict[str, str]) -> str:
-    """The unique lower-case name of a rule in the Lark grammar."""
-    if name not in names:
-        lark_name = "start" if name == "root" else name.lower().replace("-", "_")
-        lark_name = lark_name if lark_name[0].isalpha() else f"r_{lark_name}"
-        while lark_name in names.values() or (lark_name == "start" and name != "root"):
-            lark_name += "_"
-        names[name] = lark_name
-    return names[name]
+class _LarkNames:
+    """The unique lower-case names of rules in the Lark grammar."""
+
+    def __init__(self) -> None:
+        self._names = {"root": "start"}
+        self._counts = {"start": 1}  # for each name in use, the number of rules that would have it
+
+    def find(self, name: str) -> str:
+        """The name in Lark of a rule in GBNF."""
+        if name not in self._names:
+            base = name.lower().replace("-", "_")
+            base = lark_name = base if base[0].isalpha() else f"r_{base}"
+            while lark_name in self._counts:
+                self._counts[base] += 1
+                lark_name = f"{base}_{self._counts[base]}"
+            self._counts[lark_name] = 1
+            self._names[name] = lark_name
+        return self._names[name]
 
 
 def _code_points(text: str) -> Iterator[int]:

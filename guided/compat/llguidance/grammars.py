@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from guided.compat.llguidance.options import schema_options
 from guided.compat.llguidance.tokenizer import LLTokenizer
 from guided.compat.rust_regex import strip_anchors, to_python_regex
-from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
+from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.frontends.combinators import Expr, gbnf, json_schema
 from guided.frontends.lark.scan import Token, scan, scan_leniently
 from guided.limits import Limits
@@ -41,6 +41,8 @@ __all__ = [
 
 _KINDS: Final = ("lark_grammar", "json_schema", "gbnf_grammar")
 _NO_FORCING: Final = re.compile(r'"no_forcing"\s*:\s*true')
+_MAX_DIGITS: Final = 9
+"""The maximum number of digits of a token's id."""
 _NO_FINAL_SKIP: Final = '\n%llguidance {"allow_final_skip": false}\n'
 _LLGUIDANCE_DIRECTIVE: Final = "\n%llguidance {}\n"
 
@@ -96,7 +98,10 @@ def _read_definition(definition: Any, number: int) -> Definition:
         raise SpecError(f"cannot have both {kinds[0]} and {kinds[1]}", pointer=pointer)
     if not kinds:
         raise SpecError(f"a grammar must have one of {', '.join(_KINDS)}", pointer=pointer)
-    return Definition(str(definition.get("name") or ""), kinds[0], definition[kinds[0]])
+    kind, content = kinds[0], definition[kinds[0]]
+    if kind != "json_schema" and not isinstance(content, str):
+        raise SpecError(f"{kind} must be a string, not {brief(content)}", pointer=f"{pointer}/{kind}")
+    return Definition(str(definition.get("name") or ""), kind, content)
 
 
 def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_skip: bool = True) -> CompiledGrammar:
@@ -223,16 +228,38 @@ class _LarkRewriter:
     def _add_control_tokens(self, source: str) -> str | None:
         """Add the control tokens to `<[*]>` or `<[^..]>`, which contain only tokens with text in guided. None: the
         source is malformed, or there is nothing to add."""
-        vocabulary = self._tokenizer.vocabulary
-        listed_ids: set[int] = set()
+        ranges: list[tuple[int, int]] = []
         for piece in source[3:-2].split(",") if source[2] == "^" else ():
             low, _, high = piece.partition("-")
-            if not low.isdecimal() or (high and not high.isdecimal()):
+            if not low.isdecimal() or (high and not high.isdecimal()) or max(len(low), len(high)) > _MAX_DIGITS:
                 return None
-            listed_ids |= set(range(int(low), min(int(high or low), vocabulary.size) + 1))
-        unlisted_ids = set(range(vocabulary.size)) - vocabulary.eos_token_ids - listed_ids
-        unlisted_ids -= {token_id for token_id, token in enumerate(vocabulary.tokens) if token}
-        return f"({source} | <[{','.join(map(str, sorted(unlisted_ids)))}]>)" if unlisted_ids else None
+            ranges.append((int(low), int(high or low)))
+        unlisted_ids = _remove_ranges(self._tokenizer.control_ids, ranges)
+        return f"({source} | <[{_format_ids(unlisted_ids)}]>)" if unlisted_ids else None
+
+
+def _remove_ranges(ids: Sequence[int], ranges: list[tuple[int, int]]) -> list[int]:
+    """The ids, in ascending order, that are in none of the ranges."""
+    ranges.sort()
+    out, index, last = [], 0, -1
+    for token_id in ids:
+        while index < len(ranges) and ranges[index][0] <= token_id:
+            last = max(last, ranges[index][1])
+            index += 1
+        if token_id > last:
+            out.append(token_id)
+    return out
+
+
+def _format_ids(ids: Sequence[int]) -> str:
+    """Ids in ascending order, as in `1,5-9`."""
+    ranges: list[list[int]] = []
+    for token_id in ids:
+        if ranges and token_id == ranges[-1][1] + 1:
+            ranges[-1][1] = token_id
+        else:
+            ranges.append([token_id, token_id])
+    return ",".join(f"{low}-{high}" if high > low else str(low) for low, high in ranges)
 
 
 def _escape_newlines(pattern: str) -> str:

@@ -28,7 +28,7 @@ from guided.compat.llguidance.limits import LLParserLimits, to_guided_limits
 from guided.compat.llguidance.options import JsonCompileOptions
 from guided.compat.llguidance.tokenizer import LLTokenizer
 from guided.compat.memory import check_address, rows_at
-from guided.errors import GuidedError, VocabularyError
+from guided.errors import GuidedError, VocabularyError, brief
 from guided.matching.bitmask import allocate_token_bitmask, bits_of, row_of
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
@@ -119,11 +119,14 @@ class LLMatcher:
         precedence over `defaults`.
 
         Raises:
-            ValueError: the schema is not JSON.
+            ValueError: the schema is not JSON, or its "x-guidance" is not an object.
         """
-        schema_value = json.loads(schema) if isinstance(schema, str) else schema
+        schema_value = load_json(schema) if isinstance(schema, str) else schema
         if isinstance(schema_value, dict) and (defaults or overrides or "x-guidance" in schema_value):
-            options = {**(defaults or {}), **(schema_value.get("x-guidance") or {}), **(overrides or {})}
+            own_options = schema_value.get("x-guidance")
+            if own_options is not None and not isinstance(own_options, Mapping):
+                raise ValueError(f"x-guidance must be an object of options, not {brief(own_options)}")
+            options = {**(defaults or {}), **(own_options or {}), **(overrides or {})}
             schema_value = {**schema_value, "x-guidance": options}
         return _wrap_grammar({"name": "json_schema", "json_schema": schema_value, "lark_grammar": None})
 
@@ -382,10 +385,21 @@ def escape_for_slashes(pattern: str) -> str:
     return "".join(out)
 
 
+def load_json(text: str) -> Any:
+    """Read JSON. ValueError: it is malformed, or nests too deeply for Python."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"the JSON nests too deeply: {error}") from None
+
+
 def _format_warnings(grammar: CompiledGrammar) -> list[str]:
     messages = [f"{finding.reason}: {finding.keyword} (at {finding.pointer})" for finding in grammar.findings]
     return [f"Unknown format: {text}" if ": format (" in text else text for text in messages]
 
 
 def _wrap_grammar(grammar: Mapping[str, Any]) -> str:
-    return json.dumps({"grammars": [grammar], "max_tokens": None}, separators=(",", ":"), ensure_ascii=False)
+    try:
+        return json.dumps({"grammars": [grammar], "max_tokens": None}, separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"the grammar cannot be written as JSON: {error}") from None

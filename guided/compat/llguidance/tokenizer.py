@@ -98,7 +98,17 @@ class LLTokenizer:
 
     def get_compiler(self, limits: Limits) -> GrammarCompiler:
         """The compiler for this vocabulary and these limits. Equal limits return the same compiler."""
-        return self._compilers.setdefault(limits, GrammarCompiler(self.vocabulary, limits=limits, warn=False))
+        compiler = self._compilers.get(limits)
+        if compiler is None:  # `setdefault`, since another thread may have added one
+            compiler = self._compilers.setdefault(limits, GrammarCompiler(self.vocabulary, limits=limits, warn=False))
+        return compiler
+
+    @cached_property
+    def control_ids(self) -> list[int]:
+        """The ids without text, in ascending order, except for the end tokens."""
+        tokens, end_ids = self.vocabulary.tokens, self.vocabulary.eos_token_ids
+        has_text = [bool(token) for token in tokens] + [False] * (self.vocabulary.size - len(tokens))
+        return [token_id for token_id, text in enumerate(has_text) if not text and token_id not in end_ids]
 
     @staticmethod
     def from_tiktoken(

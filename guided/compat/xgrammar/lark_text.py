@@ -28,8 +28,10 @@ HIDDEN: Final = "\0"
 """The prefix of the name under which the text of a `stop` is captured."""
 
 _NO_FORCING: Final = re.compile(r'"no_forcing"\s*:\s*true')
-_MAX_COPIED_TOKENS: Final = 10_000
-"""The maximum number of tokens of rule bodies to copy into other bodies."""
+_MAX_COPIED_LENGTH: Final = 1_000_000
+"""The maximum length of the rule bodies to copy into other bodies, in characters."""
+_COPIED_TOKEN_LENGTH: Final = 100
+"""The length as which a short token counts: so at most 10,000 tokens are copied."""
 _BOUND_ATTRIBUTES: Final = frozenset(("max_tokens", "max_chars"))
 _LAZY_ATTRIBUTES: Final = frozenset(("lazy", "suffix", "stop"))
 _CONTROL_ESCAPES: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
@@ -42,6 +44,18 @@ _PIECE: Final = re.compile(
 )
 
 
+class _CopyBudget:
+    """How much more may be copied into the bodies of rules, in a grammar and in the grammars inside it."""
+
+    def __init__(self) -> None:
+        self._length = _MAX_COPIED_LENGTH
+
+    def spend(self, length: int) -> bool:
+        """Count a token of this length. False if the budget is used up."""
+        self._length -= max(length, _COPIED_TOKEN_LENGTH)
+        return self._length >= 0
+
+
 class RewrittenLark:
     """See the module docstring.
 
@@ -52,19 +66,20 @@ class RewrittenLark:
         SpecError: a `stop`, a `suffix` or a character class is empty, or the grammar has `no_forcing`.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, budget: _CopyBudget | None = None) -> None:
         self.source = source
+        self._budget = budget or _CopyBudget()
         self._tokens: Sequence[Token] = ()
         self._spans: list[tuple[int, int, int, bool]] = []  # start; start and end in the source; whether it is a copy
         self._out: list[str] = []
         self._length = 0
         self._rules: dict[str, Definition] = {}
-        self._copied_count = 0
         self._bounded_names: set[int] = set()  # the offsets of rule names in the bodies of rules with a bound
         with suppress(SpecError):  # the compiler reports the error
             self._tokens = scan(source)
             self._read_rules(split_statements(source, self._tokens))
         self._token_indices = {token.start: index for index, token in enumerate(self._tokens)}
+        self._attribute_names = _find_attribute_names(self._tokens)
         pos = 0
         for index, token in enumerate(self._tokens):
             text = self._rewrite_token(index, token)
@@ -109,13 +124,13 @@ class RewrittenLark:
             hint = "remove it: tokens are forced only if your program calls find_jump_forward_string"
             raise SpecError("no_forcing has no effect", text=self.source, span=token.span, hint=hint)
         if token.start in self._bounded_names:
-            return self._copy_body(token, ())
+            return self._copy_body(token)
         if token.text == "%lark":
-            return f"%lark {{{RewrittenLark(token.value).text}}}"
+            return f"%lark {{{RewrittenLark(token.value, self._budget).text}}}"
         if token.text in ("stop", "suffix") and token.kind == "name" and kind_after == "=":
             return self._rewrite_stop(index, token)
         if token.kind == "string" and kind_before == "=" and self._tokens[index - 2].text == "stop_capture":
-            names = self._attribute_names(index)
+            names = self._attribute_names[index]
             return f'"\\u0000{token.text[1:]}' if "stop" in names and "suffix" not in names else None
         return None
 
@@ -123,24 +138,16 @@ class RewrittenLark:
         return self._tokens[index].kind if 0 <= index < len(self._tokens) else ""
 
     def _rewrite_stop(self, index: int, token: Token) -> str | None:
+        names = self._attribute_names[index]
+        if not names:  # it is not an attribute; the compiler reports the error
+            return None
         value = self._tokens[index + 2]
         if value.text in ('""', '""i'):
             message = f"the text of {token.text} is empty, so the rule would be empty, too"
             raise SpecError(message, text=self.source, span=value.span, hint=f"remove {token.text}")
-        names = self._attribute_names(index)
         if token.text == "suffix" or "suffix" in names:
             return None
         return "suffix" if "stop_capture" in names else 'stop_capture="\\u0000", suffix'
-
-    def _attribute_names(self, index: int) -> set[str]:
-        """The attribute names in the brackets around a token."""
-        first = last = index
-        while first > 0 and self._tokens[first].kind != "[":
-            first -= 1
-        while self._kind_at(last) not in ("]", "end"):
-            last += 1
-        bracketed_tokens = self._tokens[first:last]
-        return {each.text for each in bracketed_tokens if each.kind == "name"}
 
     # --- rules with a bound
 
@@ -152,32 +159,31 @@ class RewrittenLark:
             if rule.attributes.keys() & _BOUND_ATTRIBUTES and not rule.attributes.keys() & _LAZY_ATTRIBUTES:
                 self._bounded_names |= {token.start for token in rule.body if token.kind == "name"}
 
-    def _copy_body(self, name: Token, enclosing_rules: tuple[str, ...]) -> str | None:
-        """Copy the body of a rule, in parentheses. None if a terminal cannot contain it; the compiler then reports
-        this."""
-        rule = self._rules.get(name.text)
-        if rule is None or name.text in enclosing_rules or is_terminal(name.text):
-            return None
-        if (
-            rule.suffix
-            or rule.attributes
-            or rule.is_parametric
-            or not {each.kind for each in rule.modifiers} <= {"?", "!"}
-        ):
-            return None
-        self._copied_count += len(rule.body)
-        if self._copied_count > _MAX_COPIED_TOKENS or any(token.kind == "->" for token in rule.body):
-            return None
+    def _copy_body(self, name: Token) -> str | None:
+        """Copy the body of a rule, in parentheses, with the bodies of the rules in it. None if a terminal cannot
+        contain it; the compiler then reports this."""
         out: list[str] = []
-        for token in rule.body:
-            if token.kind == "name" and not is_terminal(token.text):
-                text = self._copy_body(token, (*enclosing_rules, name.text))
-                if text is None:
+        open_rules: dict[str, Iterator[Token]] = {"": iter((name,))}  # the tokens that are left of each enclosing body
+        closing = {"": ""}
+        while open_rules:
+            rule_name = next(reversed(open_rules))
+            token = next(open_rules[rule_name], None)
+            if token is None:
+                del open_rules[rule_name]
+                out.append(closing[rule_name])
+            elif not self._budget.spend(token.end - token.start):
+                return None
+            elif token is name or (token.kind == "name" and not is_terminal(token.text)):
+                rule = self._rules.get(token.text)
+                if rule is None or token.text in open_rules or not _can_be_copied(rule):
                     return None
+                is_name = len(rule.body) == 1 and rule.body[0].kind == "name"
+                out.append("" if is_name else "(")
+                open_rules[token.text], closing[token.text] = iter(rule.body), "" if is_name else ")"
             else:
                 text = self._rewrite_token(self._token_indices[token.start], token)
-            out.append(self.source[token.start : token.end] if text is None else text)
-        return f"({' '.join(out)})"
+                out.append(self.source[token.start : token.end] if text is None else text)
+        return " ".join(filter(None, out))
 
     # --- patterns
 
@@ -201,10 +207,13 @@ class RewrittenLark:
                 if pattern.startswith("]", match.end()):
                     hint = r"write \] for a bracket inside it, or . with the flag s for any character"
                     raise SpecError("the character class is empty", text=self.source, span=token.span, hint=hint)
-            elif depth == 0 and _is_redundant_anchor(piece, out, pattern[match.end() :]):
+            elif depth == 0 and _is_redundant_anchor(piece, out, pattern[match.end() : match.end() + 1]):
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
+                if depth < 0 and "x" not in flags:  # in a verbose pattern, it may be in a comment
+                    hint = r"write \) for a parenthesis"
+                    raise SpecError("unopened group", text=self.source, span=token.span, hint=hint)
                 group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbours
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROL_ESCAPES.get(piece, piece))
@@ -213,10 +222,34 @@ class RewrittenLark:
         return f"/({group}{pattern_text})/{flags}" if group else f"/{pattern_text}/{flags}"
 
 
-def _is_redundant_anchor(piece: str, written: Sequence[str], rest: str) -> bool:
+def _is_redundant_anchor(piece: str, written: Sequence[str], next_char: str) -> bool:
     """Whether a piece is an anchor at the start or end of a top-level alternative. `written`: the pieces before it;
-    `rest`: the pattern after it."""
-    return (piece == "^" and (not written or written[-1] == "|")) or (piece == "$" and rest[:1] in ("", "|"))
+    `next_char`: the character after it, or "" at the end of the pattern."""
+    return (piece == "^" and (not written or written[-1] == "|")) or (piece == "$" and next_char in ("", "|"))
+
+
+def _can_be_copied(rule: Definition) -> bool:
+    """Whether a rule is only a name for its body."""
+    return not (
+        is_terminal(rule.name.text)
+        or rule.suffix
+        or rule.attributes
+        or rule.is_parametric
+        or any(token.kind == "->" for token in rule.body)
+    ) and {each.kind for each in rule.modifiers} <= {"?", "!"}
+
+
+def _find_attribute_names(tokens: Sequence[Token]) -> list[frozenset[str]]:
+    """For each token, the names in the brackets around it; empty if there are none."""
+    names, begin = [frozenset[str]()] * len(tokens), -1
+    for index, token in enumerate(tokens):
+        if token.kind == "[":
+            begin = index
+        elif token.kind in ("]", "end") and begin >= 0:
+            bracketed_names = frozenset(each.text for each in tokens[begin:index] if each.kind == "name")
+            names[begin:index] = [bracketed_names] * (index - begin)
+            begin = -1
+    return names
 
 
 def _escape(text: str) -> str:

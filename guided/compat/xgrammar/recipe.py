@@ -236,7 +236,8 @@ def read_recipe(text: str, root: str = "root") -> Recipe:
         tokens = _split_tokens(text, begin.end())
         recipe = _parse_recipe(tokens)
         return Ebnf(text, root) if tokens else recipe
-    except (ValueError, TypeError, LookupError, SpecError):  # an ordinary grammar whose rules have these names
+    except (ValueError, TypeError, LookupError, RecursionError, SpecError):
+        # an ordinary grammar whose rules have these names
         return Ebnf(text, root)
 
 

@@ -102,11 +102,12 @@ def _close_schemas(value: Any) -> Any:
         out["items"] = False
     if "patternProperties" in value and _MEMBER_KEYWORDS.isdisjoint(value):
         required = value.get("required", [])
-        if isinstance(required, list) and isinstance(properties, dict) and all(name in properties for name in required):
+        names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        if isinstance(properties, dict) and names == required and properties.keys() >= set(names):
             out["additionalProperties"] = False
     return out
 
 
-def _min_items(schema: dict[str, Any]) -> int:
+def _min_items(schema: dict[str, Any]) -> float:
     min_items = schema.get("minItems", 0)
-    return min_items if isinstance(min_items, int) else 0
+    return min_items if isinstance(min_items, int | float) else 0

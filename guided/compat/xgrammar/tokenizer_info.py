@@ -15,6 +15,7 @@ import json
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from guided.compat.xgrammar.base import XGRObject
@@ -36,6 +37,8 @@ __all__ = ["TokenizerInfo", "VocabType"]
 
 _XGRAMMAR_VERSIONS: Final = ("v16",)
 """Format versions in which xgrammar writes TokenizerInfos with the same content."""
+_MAX_SIZE: Final = 4_000_000
+"""The maximum `vocab_size`, several times that of any model: each id takes time and memory."""
 _PRINTABLE: Final = frozenset(range(0x20, 0x7F))
 _BYTES: Final = tuple(bytes((byte,)) for byte in range(256))
 
@@ -51,7 +54,8 @@ class TokenizerInfo(XGRObject):
         add_prefix_space: whether the tokenizer puts a space before a text; it is only stored.
 
     Raises:
-        RuntimeError: `vocab_size` is less than the number of tokens, or a stop token is not less than `vocab_size`.
+        RuntimeError: `vocab_size` is less than the number of tokens or more than 4,000,000, or a stop token is not less
+            than `vocab_size`.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class TokenizerInfo(XGRObject):
 
         Raises:
             ValueError: the tokenizer has no vocabulary or is not supported, or `stop_token_ids` is empty.
+            RuntimeError: see the constructor.
         """
         stops = _as_id_list(stop_token_ids)
         if stops == []:
@@ -94,6 +99,7 @@ class TokenizerInfo(XGRObject):
                 "method."
             ) from None
         size = vocab_size or max(len(vocab), max(vocab.values()) + 1)
+        _check_size(size, len(vocab))
         spellings = [""] * size
         for token, number in vocab.items():
             if number < size:
@@ -216,15 +222,16 @@ class _Tokens:
         self.size = len(tokens) if size is None else size
         if not isinstance(self.size, int) or self.size < len(tokens):
             raise RuntimeError(
-                f"vocab_size ({self.size}) must be at least the number of tokens in the vocab ({len(tokens)})."
+                f"vocab_size ({brief(self.size)}) must be at least the number of tokens in the vocab ({len(tokens)})."
             )
+        _check_size(self.size, len(tokens))
         if stops is None:
             stops = [number for number, data in enumerate(tokens) if data in STOP_TOKENS]
         self.stops = self.check_stops(stops)
+        stop_set = frozenset(self.stops)
+        ids_without_text = (number for number, data in enumerate(tokens) if not data)
         self.special_ids = tuple(
-            number
-            for number in range(self.size)
-            if number not in self.stops and (number >= len(tokens) or not tokens[number])
+            number for number in chain(ids_without_text, range(len(tokens), self.size)) if number not in stop_set
         )
         self.hidden_count = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
         self._vocabularies: dict[tuple[tuple[int, ...], frozenset[str]], Vocabulary] = {}
@@ -248,8 +255,9 @@ class _Tokens:
 
     def to_json(self) -> dict[str, Any]:
         """The data of `serialize_json`."""
+        stop_set = frozenset(self.stops)
         sorted_tokens = sorted(
-            (data, number) for number, data in enumerate(self.tokens) if data and number not in self.stops
+            (data, number) for number, data in enumerate(self.tokens) if data and number not in stop_set
         )
         return {
             **self.metadata(),
@@ -337,6 +345,12 @@ def _find_declared_stops(tokenizer: Any) -> list[int] | None:
         )
         return None
     return [stop_id]
+
+
+def _check_size(size: int, token_count: int) -> None:
+    """Raise RuntimeError if there are too many ids for a vocabulary of this many tokens."""
+    if size > max(_MAX_SIZE, token_count):
+        raise RuntimeError(f"vocab_size must be at most {_MAX_SIZE}, not {brief(size)}")
 
 
 def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabType, bool]:

@@ -42,6 +42,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _SPACES: Final = re.compile(r"\s+")
+_NAMED_TOKEN: Final = re.compile(r"(?P<special> < [^<>\s]+ > )", re.VERBOSE)
+_UNCLOSED: Final = re.compile(r"""["/][^\n]*|<\[[^\]\n]*""")
 _JSON_DIRECTIVES: Final = frozenset({"%json", "%regex", "%llguidance", "%grammar_options"})
 _MAX_NESTING: Final = 20
 
@@ -112,10 +114,23 @@ def scan(text: str, start: int = 0, *, nesting_depth: int = 0) -> list[Token]:
 
 def scan_leniently(text: str) -> Iterator[Token]:
     """The tokens of any grammar, omitting whitespace and comments. Characters that cannot begin a token are skipped."""
-    for match in _TOKEN.finditer(text):
-        kind = str(match.lastgroup)
-        if kind not in ("space", "comment"):
+    pos, unclosed_before = 0, {'"': 0, "/": 0, "<": 0}  # before this offset, nothing closes after such a character
+    while pos < len(text):
+        opening = text[pos]
+        is_unclosed = pos < unclosed_before.get(opening, 0)
+        match = (_NAMED_TOKEN if is_unclosed else _TOKEN).match(text, pos)
+        if opening in unclosed_before and not is_unclosed and (match is None or match[0][:2] == "<["):
+            unclosed_before[opening] = _find_stop(text, pos)
+        pos = pos + 1 if match is None else match.end()
+        if match is not None and match.lastgroup not in ("space", "comment"):
+            kind = str(match.lastgroup)
             yield Token(match[0] if kind == "op" else kind, match[0], match.start(), match.end())
+
+
+def _find_stop(text: str, pos: int) -> int:
+    """The offset at which the string, pattern or list of ids that begins here ends without being closed."""
+    stop = _UNCLOSED.match(text, pos)
+    return pos if stop is None else stop.end()
 
 
 def _read_json_value(text: str, directive: str, pos: int) -> tuple[int, str]:
