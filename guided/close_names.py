@@ -2,7 +2,8 @@
 
 In: a name, and the names that exist. Out: the most similar one, or "".
 
-How: `difflib.SequenceMatcher`. Upper bounds on its ratio, by length and by letters, leave a few names to compare.
+How: `difflib.SequenceMatcher`. Cheap upper bounds on its ratio, from lengths and letter counts, rule out all but a few
+names.
 
 Cost: bounded for any input. Names of more than 100 characters get no suggestion, and only the first 2,000 names of a
 similar length are considered. A search takes at most about 20 ms, usually 0.03 ms. Callers that report many names limit

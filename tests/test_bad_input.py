@@ -197,7 +197,7 @@ SPECIFICATIONS = [
     (typed(3), UnsupportedError, "3 has no JSON Schema", "", TYPES, None),
     (typed(NoReturn), UnsupportedError, "NoReturn has no JSON Schema", "", TYPES, None),
     (typed(list[TypeVar("T")]), UnsupportedError, "T has no JSON Schema", "",
-     "replace the type variable by a type", None),
+     "replace the type variable with a concrete type", None),
     (typed(dict[int, str]), UnsupportedError, "dict: the keys of a JSON object must be strings", "",
      "write dict[str, ...]", None),
     (typed(Literal[b"a"]), UnsupportedError, "Literal: the value b'a' is not a JSON scalar", "",

@@ -407,8 +407,8 @@ def test_methods_and_calls():
 @pytest.mark.parametrize(
     ("tp", "message"),
     [
-        (lambda *args: None, "does not name its arguments"),
-        (lambda **more: None, "does not name its arguments"),
+        (lambda *args: None, "variadic parameters such as *args are not supported"),
+        (lambda **more: None, "variadic parameters such as **more are not supported"),
         (list[book], "book has no JSON Schema"),
         (set[list[int]], "list is not hashable"),
         (set[Tree], "Tree is not hashable"),

@@ -2,9 +2,9 @@
 
 In: queries of the last n positions of a sequence, keys and values of all S positions, layout (positions, heads,
 head_dim). If there are fewer KV heads than query heads, groups of query heads share a KV head. Out: the attention
-output, with the shape of the queries. Query i of n reads keys 0 to S - n + i. Runs on every torch device. Cost: n times
-S per head; the mask is built once per forward pass, not once per layer. Capped scores are computed with plain torch
-operations (merge.py), since torch's function cannot cap them.
+output, with the shape of the queries. Query i of n reads keys 0 to S - n + i or, with a window, the last `window` of
+them. Runs on every torch device. Cost: n times S per head; the mask is built once per forward pass, not once per layer.
+Capped scores are computed with plain torch operations (merge.py), since torch's function cannot cap them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def causal_mask(
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind = PLAIN) -> Tensor:
-    """Attention of one sequence, with the mask of `causal_mask` for these lengths and the kind's window."""
+    """Attention of one sequence. `mask`: the result of `causal_mask` for `len(q)`, `len(k)` and `kind.window`."""
     if kind.softcap is not None:
         if mask is None and len(q) > 1:
             mask = torch.ones(len(q), len(k), dtype=torch.bool, device=q.device).tril()

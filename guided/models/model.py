@@ -24,7 +24,7 @@ class AttentionKind:
     Attributes:
         window: the number of positions that a query reads, including its own; None: all. Caches store all positions.
         softcap: scores become softcap * tanh(score / softcap) before the softmax; None: no cap.
-        scale: the factor of the dot products of queries and keys; None: 1 / sqrt(head_dim).
+        scale: the factor by which query-key dot products are multiplied; None: 1 / sqrt(head_dim).
     """
 
     window: int | None = None
@@ -44,7 +44,9 @@ PLAIN: Final = AttentionKind()
 
 
 class Attend(Protocol):
-    """Stores a layer's keys and values of the new tokens. Each query reads its own sequence up to its own position."""
+    """Stores the keys and values of the new tokens, and computes a layer's attention. Each query reads its own sequence
+    up to its own position, but at most `kind.window` positions.
+    """
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
         """q: (n, heads, head_dim); k, v: (n, kv_heads, head_dim). Returns (n, heads, head_dim).
@@ -54,7 +56,7 @@ class Attend(Protocol):
 
 
 class ModelConfig(Protocol):
-    """The sizes of a model of any architecture, which determine the size of a cache."""
+    """A model's dimensions, in the same form for every architecture. They determine the size of the KV cache."""
 
     @property
     def layers(self) -> int:

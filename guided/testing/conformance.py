@@ -8,11 +8,11 @@
     check_masks(MyFollower, constraint, vocabulary)   # raises MaskMismatch with the tokens before the difference
 
 In: a function that creates followers, a constraint, the vocabulary. Out: nothing, or `MaskMismatch`. How: random walks.
-Each step compares the allowed ids with those of guided or, with `reference=True`, of the readable reference of its
-core, which tries each token by definition. Then both accept an allowed token. Sometimes, the engine must also refuse a
-token, or some tokens are rolled back. Walks often choose tokens that a uniform choice rarely takes: tokens of several
-bytes, the last token of the list, an end token. The reported difference is the one with the fewest tokens among all
-walks.
+Each step compares the allowed ids with guided's. With `reference=True`, it compares them with the core's reference
+implementation instead, which tries each token separately. Then both accept an allowed token. Sometimes, the engine must
+also refuse a token, or some tokens are rolled back. Walks often choose tokens that a uniform choice rarely takes:
+tokens of several bytes, the last token of the list, an end token. The reported difference is the one with the fewest
+tokens among all walks.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _as_ids(mask: object, vocabulary: Vocabulary) -> set[int]:
 
 
 def _require_bool(accepted: object) -> bool:
-    """The result of `accept`."""
+    """Return the result of `accept` as a bool, or raise TypeError if it is not one."""
     if not isinstance(accepted, bool | np.bool_):
         raise TypeError(
             f"accept() returned {brief(accepted)}: a follower must return True, or False if it refuses the token"
@@ -224,7 +224,7 @@ class _Reference:
     def __init__(self, grammar: CompiledGrammar) -> None:
         if grammar.grammar.lexer is not None:
             raise GuidedError(
-                "the reference for grammars with a lexer works on text, not on tokens: leave reference out"
+                "reference=True does not support grammars with a lexer, whose reference reads text, not tokens; omit it"
             )
         vocab = grammar.vocabulary
         self._grammar = ReferenceGrammar(grammar.grammar, vocab.tokens, vocab.eos_token_ids, vocab.special_tokens)

@@ -155,7 +155,7 @@ def graphs(setting: Setting, report: Report, model: Decoder) -> None:
             decoding = Decoding(runner_of(setting, model, sequences, capture), sequences)
             logits.append(torch.cat([decoding.step(1) for _ in range(3)]))
             milliseconds = host_time(setting, partial(decoding.step, 1)) / 1e3
-            report.figure("A pass of single tokens", f"{sequences} sequences", name, milliseconds, "ms")
+            report.figure("A pass with one token per sequence", f"{sequences} sequences", name, milliseconds, "ms")
             release(setting)
         error = float((logits[0] - logits[1]).norm() / logits[1].norm())
         assert error < 0.03, f"{sequences} sequences: {error:.2g} of the norm apart"

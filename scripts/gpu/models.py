@@ -179,7 +179,8 @@ def check_file(setting: Setting, report: Report) -> None:
     """Compare greedy texts of SmolLM2 on the device and on the CPU, if its file is available."""
     path = find_weights(SMOLLM2)
     if path is None or setting.dry:
-        report.note("SmolLM2 was not compared" if setting.dry else "SmolLM2 was not compared: its file was missing")
+        message = "part `models`: SmolLM2 on the device was not compared with the CPU in this run"
+        report.note(message if setting.dry else f"{message}, because its file was missing")
         return
     with report.checking("SmolLM2: greedy texts in float32") as said:
         texts = []

@@ -139,10 +139,8 @@ def look_at_steps(
                 take(run, scheduler.step())
         steps = setting.pick(COUNTED, 2)
         row = f"{name}, {count} sequences, {kind}"
-        report.figure(
-            "Waits of the host in a step", row, "other synchronizing operations", len(waits.warned) / steps, ""
-        )
-        report.figure("Waits of the host in a step", row, "waits for chosen tokens", waits.fetched / steps, "")
+        report.figure("Host waits per step", row, "other synchronizing operations", len(waits.warned) / steps, "")
+        report.figure("Host waits per step", row, "waits for chosen tokens", waits.fetched / steps, "")
         if waits.warned:
             report.note(f"{row}: waits in {Counter(waits.warned).most_common(5)}")
         if best_path(setting) != "one by one":

@@ -25,7 +25,7 @@ def from_tokenizer(
         slices: ignored.
 
     Raises:
-        ValueError: it is not a fast tokenizer, or its tokens do not have fixed bytes.
+        ValueError: it is not a fast tokenizer, or the bytes of its tokens depend on their neighbours.
     """
     if not hasattr(hf_tokenizer, "backend_tokenizer"):
         raise ValueError("Only fast tokenizers are supported")

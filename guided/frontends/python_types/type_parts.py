@@ -80,7 +80,7 @@ def members_of(tp: Any) -> Members | None:
 def _check_default(owner: Any, name: str, default: Any) -> None:
     """Refuse pydantic's `Field` as the default of a parameter or a field: Python would use the object itself."""
     if type(default).__name__ == "FieldInfo" and type(default).__module__.startswith("pydantic."):
-        message = f"{name_of(owner)}: the default of {name} is a Field of pydantic, whose bounds have no effect here"
+        message = f"{name_of(owner)}: {name} has a pydantic Field as its default, whose constraints are ignored here"
         raise UnsupportedError(message, hint=f"write {name}: Annotated[..., Field(...)] = ...")
 
 
@@ -103,12 +103,14 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
         if name in keyword_names:
             continue
         if position == 0 and name in ("self", "cls") and name not in hints and _is_defined_in_class(inner):
-            message = f"the signature of {name_of(function)} begins with {name}, like a method without an object"
-            hint = f"pass the method of an object, wrap it in a function, or annotate {name} if calls give it a value"
+            message = f"the signature of {name_of(function)} begins with {name}, as for an unbound method"
+            hint = f"pass a bound method, wrap it in a function, or annotate {name} if it is an ordinary parameter"
             raise UnsupportedError(message, hint=hint)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             hint = "use a function that names all of its parameters"
-            raise UnsupportedError(f"{name_of(function)}: {parameter} does not name its arguments", hint=hint)
+            raise UnsupportedError(
+                f"{name_of(function)}: variadic parameters such as {parameter} are not supported", hint=hint
+            )
         _check_default(function, name, parameter.default)
         out[name] = (hints.get(name, Any), parameter.default is parameter.empty)
     return signature, out
@@ -170,11 +172,11 @@ def hint_for(tp: Any) -> str:
     if isinstance(tp, str):
         return "pass the type itself, not its name"
     if isinstance(tp, re.Pattern):
-        return "pass its text, pattern.pattern: a string means a regular expression"
+        return "pass pattern.pattern to compile_regex"
     if isinstance(tp, collections.abc.Mapping):
         return "pass a schema to compile_json_schema"
     if isinstance(tp, typing.TypeVar):
-        return "replace the type variable by a type"
+        return "replace the type variable with a concrete type"
     if is_function(tp):
         return "pass a function by itself, not inside another type"
     return "pass a type: int, list[str], Literal['a', 'b'], a dataclass, ..."

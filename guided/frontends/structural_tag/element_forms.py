@@ -10,7 +10,7 @@ reads them back.
     3
     </parameter>
 
-    {"city": "Oslo", "at": {"lat": 1.5}, "tags": ["a"]}        in the style cohere_xml, on one line
+    {"city": "Oslo", "at": {"lat": 1.5}, "tags": ["a"]}        in the style cohere_xml, which writes no line breaks
     <cofl:value name="city" type="raw">Oslo</cofl:value>
     <cofl:value name="at" type="dict"><cofl:value name="lat" type="json">1.5</cofl:value></cofl:value>
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
@@ -34,7 +34,7 @@ _XML_ESCAPES: Final = {**_QUOTE_ESCAPES, "<": "&lt;", ">": "&gt;"}
 
 
 class ElementForm(NamedTuple):
-    """How a style writes one value: begin, name, `after`, `string` or `other`, value, end.
+    """How a style writes one value: `begin`, the name, `after`, `string` or `other`, the value, `end`, in this order.
 
     In all of these texts, {gap} is whitespace, {type} is the type of the value, and {name} the name of the member.
 
@@ -46,7 +46,7 @@ class ElementForm(NamedTuple):
             If they are empty, the style writes nested objects and arrays as JSON.
         never: a text that no string may contain; if empty, no string may contain `end`.
         types: the style's names for the types of values.
-        lines: whether a string may have a line end before and after it.
+        lines: whether a newline may precede and follow a string.
         around: whether a value that is not a string may have whitespace around it.
         between: whether whitespace may separate items.
         escapes: special character in a name -> how it is written; & comes first. A style with escapes can write all
@@ -114,7 +114,7 @@ class ElementForm(NamedTuple):
 
     @property
     def name_pattern(self) -> str:
-        """A regular expression for written names, for the readers."""
+        """A regular expression that matches an encoded name."""
         return '[^"]+' if self.has_quoted_names else r'(?!/)[^<>"\s]+' if self.repeats_names else r'[^<>"\s]+'
 
     def can_write_name(self, name: str) -> bool:

@@ -9,6 +9,7 @@ later tokens decide whether a character is text: `<tool` may turn out to be text
     tokens      "It"   " is"   "\\n"   "<tool"   "_call>"   ...      written
     characters  0..2   2..5    5..6   6..11     11..17              each becomes text or not
     text        0..5                                                so only the first two tokens are shown
+                                                                    (whitespace before a call is dropped)
 
 If several tokens encode one character, they form a group. A token that contains both text and a marker counts as text.
 Cost: each token and each character is processed once.
@@ -81,8 +82,8 @@ class Attribution:
     def write(self, token: ShownToken | None, texts: Sequence[str], *, is_hidden: bool) -> None:
         """Record a token and the text that it completes. If `token` is None, the answer ends.
 
-        If there are two texts, the first one replaces an incomplete character that the token interrupts. `is_hidden`:
-        the token itself has no text.
+        If the token interrupts an incomplete character, there are two texts, and the first is the replacement of this
+        character (U+FFFD). `is_hidden`: the token itself has no text.
         """
         if token is None or is_hidden or len(texts) > 1:
             self._complete("".join(texts[:1]))

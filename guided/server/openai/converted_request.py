@@ -26,7 +26,8 @@ class ConvertedRequest(StrictModel):
     """See the module docstring.
 
     Attributes:
-        renames: patterns for fields of `chat`, also in messages about them, each with its replacement in this request.
+        renames: pairs of a pattern and its replacement. They turn the chat request's field names into this request's,
+            in `param` and in messages.
     """
 
     renames: ClassVar[Sequence[tuple[re.Pattern[str], str]]] = ()
@@ -42,10 +43,12 @@ class ConvertedRequest(StrictModel):
 
     @abstractmethod
     def rename_pointer(self, pointer: str) -> str:
-        """A location in the tools of `chat`, such as `tools/0/function/parameters/type`, in this request."""
+        """Convert a JSON pointer into the chat request's tools, such as `tools/0/function/parameters/type`, to the
+        pointer in this request.
+        """
 
     def rename(self, text: str) -> str:
-        """A field of `chat`, or a message about it, with the names of this request."""
+        """Replace the chat request's field names in `text` with this request's."""
         for pattern, name in self.renames:
             text = pattern.sub(name, text)
         return re.sub(

@@ -55,7 +55,7 @@ class BudgetMasks {
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
   const Outlook& outlook_of_partial(const Thread& partial, TokenTable& table);
-  // A bound for a thread with a memory of with_noting().
+  // A bound for a thread whose seen values are unknown (Uniqueness::with_noting).
   struct Bound {
     bool is_known = false, has_many_if_alive = false;
     int64_t bytes = 0;  // to the end, after any token except those below

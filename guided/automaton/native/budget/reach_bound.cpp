@@ -4,16 +4,17 @@
 //
 // In: a state. Out: a distance that no allowed token exceeds; kUnreachable if no bound is known.
 //
-// How: each thread gets a memory without values (Uniqueness::with_noting). Then the length in bytes of the text to the
-// end after each token does not depend on the values, so it is computed once per position, caller and nesting of
-// scopes.
+// How: the seen values of each thread, and the text of its current entries, are replaced by unknown ones
+// (Uniqueness::with_noting). The number of bytes that are needed after a token then does not depend on the values, so
+// it is computed once per position, caller and nesting of scopes.
 //
-// With values, a current entry may have to end differently. If the entry is at a position where at least two characters
-// or digits can be repeated, there are at least 2^n ways to write n more of them. If fewer than 2^n values have been
-// seen, one of these ways gives an unseen value, and the rest of the text is unchanged. The way that new_entry.hpp
-// finds has the fewest bytes, so it is not longer than this one. The same holds if such a repetition is a few bytes
-// ahead, or in an entry that must come next. All other tokens, and tokens after which the text writes more entries, are
-// examined one by one if they are few.
+// The shortest end of a current entry may repeat a seen value, so the entry may have to end differently. If the entry
+// is at a position where at least two characters or digits can be repeated, there are at least 2^n ways to write n more
+// of them. If fewer than 2^n values have been seen, one of these ways gives an unseen value, and the rest of the text
+// is unchanged. new_entry.hpp finds the way with the fewest bytes, so the length of any way is an upper bound. The same
+// holds if such a repetition is a few bytes ahead, or in an entry that must come next. All other tokens, and tokens
+// after which the completion contains more entries, are examined one by one. If there are more than kMaxExamined, no
+// bound is known.
 //
 // Cost: a look-up per thread, and the examination of these few tokens.
 #include "budget/budgets.hpp"
@@ -51,7 +52,8 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   return text_bytes_[config] = sum;
 }
 
-// The nearest thread before the end of any entry at which characters or digits repeat, and the number of bytes to it.
+// The nearest thread at which characters or digits can be repeated, if no entry ends before it, and the number of bytes
+// to it.
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thread& thread) {
   const Grammar& g = arena_.grammar();
   std::vector<std::pair<Thread, int64_t>> queue{{thread, 0}};
@@ -85,7 +87,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
   return std::nullopt;
 }
 
-// The start of the entry that the tree's text writes next, and the number of bytes before it.
+// The start of the next entry in the shortest text, and the number of bytes before it.
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread thread) {
   const Grammar& g = arena_.grammar();
   int64_t bytes = 0;
@@ -115,8 +117,8 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread thread)
   return std::nullopt;
 }
 
-// The bytes of a text to the end that passes through a thread at which characters repeat; kUnreachable: no such text is
-// known.
+// The number of bytes of a completion that passes through a thread at which characters can be repeated; kUnreachable if
+// no such completion is known.
 int64_t BudgetMasks::bytes_through_repeat(const Thread& thread) {
   auto bytes_from = [&](const Thread& start) {
     const auto repeat = nearest_repeat(start);
@@ -129,8 +131,9 @@ int64_t BudgetMasks::bytes_through_repeat(const Thread& thread) {
   return entry ? std::min(kUnreachable, entry->second + bytes_from(entry->first)) : kUnreachable;
 }
 
-// Whether tokens that lead to a state must be examined. 0: no; 1: only if an entry that was being read before the token
-// may still become a seen value; 2: always. Raises `bytes` to the bytes to the end.
+// When tokens that lead to a state must be examined. 0: never; 1: only if the entry that is being read before the token
+// may still become a seen value; 2: always. If the state needs more than `bytes` to the end, `bytes` becomes this
+// number.
 int BudgetMasks::classify_doubt(int32_t state, int64_t& bytes) {
   if (state == kDead) return 2;
   Uniqueness& uniqueness = arena_.uniqueness();
@@ -187,7 +190,8 @@ bool BudgetMasks::is_bounded(int32_t state) const {
          masks_.vocabulary().byte_complete;
 }
 
-// Some token may lead to a shorter text than the state's own text, and reach_bound() bounds the texts after tokens.
+// The number of tokens of a completion: the state's own shortest completion, or a first token and the completion after
+// it, if that is shorter. So it is consistent with reach_bound(), which bounds the completions after tokens.
 int64_t BudgetMasks::distance(int32_t state) {
   int64_t min_distance = completions_.distance(state);
   if (min_distance <= 1 || !is_bounded(state)) return min_distance;

@@ -1,20 +1,21 @@
-// A bound on the tokens that are needed after one more token, from the rules alone.
+// An upper bound on the number of tokens that are still needed after the next token, computed from the rules alone.
 //
-// In: a grammar; then states. Out: a number of tokens within which an output can end after any token that a state
-// allows. A larger budget removes nothing from the state's mask, so no token has to be examined (if this bound is too
-// weak, budgets.hpp examines tokens). The number is an upper bound on the distances of completion.hpp, whose texts
-// follow the tree of shortest_text.hpp. Here, each run of bytes in such a text is spelled separately: in tokens or, as
-// a first attempt, with one token per byte.
+// In: a grammar; then states. Out: for each state, a number n. After any token that the state allows, the output can
+// end within n tokens. A larger budget removes nothing from the state's mask, so no token has to be examined (if this
+// bound is too weak, budgets.hpp examines tokens). The number is an upper bound on the distances that completion.hpp
+// computes for texts along the tree of shortest_text.hpp. Here, each run of bytes in such a text is spelled separately:
+// in tokens or, as a first attempt, with one token per byte.
 //
-// How: the text to the end of a frame on the stack is bounded by the frame's position and by the most that its register
-// can still require. A token may leave frames, which only makes the rest shorter. It then ends in the innermost
-// remaining frame, or in a frame that is called from there. So the bound assumes the worst position of that rule and of
-// all rules that it calls. In recursive rules, one token can open many frames. But each of these frames begins with a
-// byte from a known set, so their number is at most the number of such bytes in one token (rest_rules.cpp).
+// How: the number of tokens that a frame on the stack still needs is bounded by its position and by the maximum that
+// its register can still require. A token may leave frames, which only makes the rest shorter. It then ends in the
+// innermost remaining frame, or in a frame that is called from there. So the bound assumes the worst position of that
+// rule and of all rules that it calls. In recursive rules, one token can open many frames. But each of these frames
+// begins with a byte from a known set, so their number is at most the number of such bytes in one token
+// (rest_rules.cpp).
 //
-// An entry that may become a seen value (uniqueness.hpp) may have to end differently. If a loop over two characters is
-// always nearby, a few more bytes give an unseen value. If the entry is one of a few strings (finite_string_sets.hpp),
-// the longest of them is the bound.
+// The shortest end of an entry may repeat a seen value (uniqueness.hpp). Then the entry needs another end. If it can
+// always reach a loop over two characters within a few bytes, a few more bytes make it an unseen value. If the entry is
+// one of a few strings (finite_string_sets.hpp), the longest of them is the bound.
 //
 // The bound is unknown (kUnreachable) for vocabularies in which some byte is not a token, for arrays and objects that
 // must differ, and for permutations whose separators differ. Cost: linear in the positions of the grammar, once; one
@@ -43,17 +44,19 @@ class RestBound {
         vocabulary_(vocabulary),
         spells_runs_(spells_runs),
         least_rests_(least_rests) {}
-  // The bound for a state; kUnreachable if it is unknown. Needs the arena's lock.
+  // The bound for a state; kUnreachable if it is unknown. The caller must hold the arena's lock.
   int64_t after_token(int32_t state);
 
  private:
+  // Upper bounds on the number of tokens that a return configuration still needs: from its positions; and after any
+  // bytes of a token that are read from there.
   struct Rest {
-    int64_t now = 0, after_token = 0;  // from here; after any bytes of a token that are read from here
+    int64_t now = 0, after_token = 0;
   };
   struct Entry {
     std::vector<int32_t> inside, after_entry;  // positions of the entry's frame: in the entry; right after it
   };
-  struct Member {  // a rule of a component of rules that call each other
+  struct Member {  // a rule in a strongly connected component of the call graph
     int32_t rule;
     std::vector<int32_t> calling, callees;
     int64_t rounds;
@@ -102,11 +105,11 @@ class RestBound {
   bool is_prepared_ = false, is_known_ = false;
   int64_t frames_per_entry_ = 1;           // the most frames that are open in an entry at once
   int64_t min_distance_to_bound_ = 0;      // how far below its bound a count in an entry must be
-  std::vector<int32_t> bounded_counters_;  // counters in entries that have an upper bound
+  std::vector<int32_t> bounded_counters_;  // counters with an upper bound, inside entries
   int64_t entry_bytes_ = 0;                // the most bytes of an entry that must end with an unseen value
   int32_t max_seen_ = 0;                   // the most seen values in a scope for which `entry_bytes_` holds
   std::vector<int64_t> rests_;  // by position: the rest to the end of the frame, or to its next iteration or member
-  std::vector<int32_t> path_;   // positions whose rest is computed after the rest of the next position
+  std::vector<int32_t> path_;   // a chain of positions: the rest of each is computed after that of the next one
   std::vector<int64_t> rule_costs_;  // by rule: the cost of its shortest text
   std::vector<RegisterEffects> effects_;
   std::vector<int64_t> register_costs_;   // by rule: the most that its register requires; for a counter, per iteration

@@ -14,13 +14,13 @@
 // Some terminals are tried although the parser cannot accept them. If one of them wins, the parser rejects the lexeme.
 // Such a match is not *wanted*. A state from which no wanted lexeme can end is kNoLexeme.
 //
-// States differ in what can still be read, not in the terminals that were tried at the start of the lexeme. After "x",
-// there is one state for all sets of terminals in which the same terminals can begin with "x". So token tables can be
-// shared (lexer_tables.hpp).
+// States differ in what can still be read, not in the terminals that were tried at the start of the lexeme. Two sets of
+// terminals share the state after "x" if the same terminals of both can begin with "x". So token tables can be shared
+// (lexer_tables.hpp).
 //
 // With indentation, a state inside a possible newline also stores the width of its last line, because the label of a
-// newline includes the width. In competing terminals and between brackets, the width does not matter and is not
-// *measured*.
+// newline includes the width. Between brackets, and in the states of competing terminals (`competitor`), the width does
+// not matter and is not *measured*.
 //
 // Cost: the row of a state is filled on demand, O(terminals) per byte. The automata of the terminals are compiled
 // grammars of the core.
@@ -79,34 +79,35 @@ enum NoWidth : int32_t { kNoWidth = -1, kUnmeasured = -2 };  // no line feed was
 
 struct LexemeState {
   struct Match {
-    int32_t number, state;  // of a terminal or keyword, and of its automaton
+    int32_t number, state;  // the index of a terminal or keyword; the state of its automaton
     bool wanted = true;
     auto operator<=>(const Match&) const = default;
   };
-  int32_t label = kNoTerminal;  // a wanted terminal, or a line (indentation.hpp)
+  int32_t label = kNoTerminal;  // a wanted terminal, or a line: a newline with its width (indentation.hpp)
   int32_t width = kUnmeasured;
-  bool ignored = false;                           // a lexeme that ends here is ignored
-  std::vector<Match> open;                        // terminals that may match more text, in order
-  std::vector<Match> keywords;                    // keywords that may still match
-  ByteSet bytes;                                  // bytes that continue the lexeme
-  int32_t shape = kNoLexeme;                      // a representative of all states that differ only in a measured width
-  int32_t competitor = kNoLexeme;                 // the state with only `open`; must not match if the lexeme ends here
-  std::vector<int32_t> groups;                    // see `groups`; empty: not computed
-  CharClasses loops = 0;                          // all characters of these classes lead back to this state
-  bool has_loops = false;                         // `loops` is computed
+  bool ignored = false;            // a lexeme that ends here is ignored
+  std::vector<Match> open;         // terminals that may match more text, in order
+  std::vector<Match> keywords;     // keywords that may still match
+  ByteSet bytes;                   // bytes that continue the lexeme
+  int32_t shape = kNoLexeme;       // a representative of all states that differ only in a measured width
+  int32_t competitor = kNoLexeme;  // the state of `open` alone; if the lexeme ends here, it must not match later
+  std::vector<int32_t> groups;     // see Lexemes::groups(); empty: not computed
+  CharClasses loops = 0;           // all characters of these classes lead back to this state
+  bool has_loops = false;          // whether `loops` has been computed
   std::unique_ptr<std::array<int32_t, 256>> row;  // byte -> state, or kUnknown
   struct Step {
     uint8_t byte;
     int32_t state;
   };
-  std::unique_ptr<std::vector<Step>> steps;  // see `steps`; null: not computed
+  std::unique_ptr<std::vector<Step>> steps;  // see Lexemes::steps(); null: not computed
 };
 
 class Lexemes {
  public:
   Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords, const Indentation& indentation);
   // The state before a lexeme. `tried`: the terminals that the lexer tries. `accepted`: the terminals among them that
-  // the parser accepts. Both are sorted. Ignored terminals are always tried. `measured`: newlines are lines.
+  // the parser accepts. Both are sorted. Ignored terminals are always tried. `measured`: whether the label of a newline
+  // includes the width of its last line.
   int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& accepted, bool measured);
   int32_t step(int32_t state, uint8_t byte);
   // The successors of a state, each with the first byte that leads there, in the order of the bytes. A line feed always
@@ -117,8 +118,9 @@ class Lexemes {
   // A state with fewer terminals that usually continues like this one, or kNoLexeme. For the beginning of a keyword, it
   // is the state of a name.
   int32_t find_similar(int32_t state);
-  // Divides a state into states whose tables together are its table. Terminals that begin with different bytes never
-  // compete, so each group of terminals has its own tables, which other sets of terminals share.
+  // Splits a state into states so that the union of their token tables is its own token table. Terminals that begin
+  // with different bytes never compete, so each group of terminals has its own tables, which other sets of terminals
+  // share.
   const std::vector<int32_t>& groups(int32_t state);
   const LexemeState& state(int32_t id) const { return *states_[id]; }
   std::vector<LexerTerminal>& terminals() { return terminals_; }

@@ -2,7 +2,8 @@
 // lexers, and three ways to pass in a grammar (builder.cpp, node_reader.cpp, bind_stored.cpp). module.cpp combines them
 // and translates errors.
 //
-// Every class and method has its docstring here. `make stubs` writes guided/automaton/_core.pyi from them.
+// The .cpp files have the docstrings of all classes and methods. `make stubs` writes guided/automaton/_core.pyi from
+// them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -22,7 +23,7 @@ void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
 void bind_stored(nanobind::module_& m);
 
-// The limits of a call on the states of a grammar, from Python's values.
+// Converts the limits of one call from Python's values: the memory for a grammar's states, and the work.
 inline CallLimits call_limits(int64_t memory, int64_t work) {
   if (memory < 0 || work < 0) throw nanobind::value_error("limits must be at least 0");
   return {.work = work, .memory = static_cast<size_t>(memory)};

@@ -22,7 +22,7 @@ from guided.meter import spend
 __all__ = ["MAX_CLASSES", "NameClass", "name_classes"]
 
 MAX_CLASSES = 256
-_MAX_UNCHECKED = 2  # with at most this many languages, every combination is kept: the core drops empty ones as quickly
+_MAX_UNCHECKED = 2  # languages; for so few, the core drops empty combinations as quickly as checks would find them
 
 
 class NameClass(NamedTuple):
