@@ -19,14 +19,9 @@ def test_an_index_in_a_pointer_has_no_leading_zeros() -> None:
             json_schema_to_grammar({**schema, "items": {"$ref": f"#/prefixItems/{token}"}})
 
 
-def test_malformed_identifiers_are_ignored_where_the_draft_has_no_such_keyword() -> None:
-    draft7 = "http://json-schema.org/draft-07/schema#"
-    for schema in (
-        {"id": 3},
-        {"$schema": draft7, "properties": {"a": {"$id": 3, "$ref": "#"}, "b": {"$anchor": 3}}},
-        {"properties": {"$id": {"type": "integer"}}, "enum": [{"$id": 3}]},
-    ):
-        json_schema_to_grammar(schema, findings=[])
+def test_identifiers_that_are_not_strings_are_ignored() -> None:
+    for keyword in ("id", "$id", "$anchor", "$dynamicAnchor"):
+        assert _verdicts({keyword: 3, "type": "integer"}, "1", '"a"') == [True, False]
 
 
 def _verdicts(schema, *texts, registry=None, **options):

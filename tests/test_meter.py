@@ -108,7 +108,7 @@ def test_every_loop_of_an_explanation_is_metered(kind: str, monkeypatch: pytest.
     before: guided.Explanation | None = None
     for work in (0, 10, 1_000, 100_000):
         monkeypatch.setattr(explanation, "_WORK", work)
-        explanation._schema_places.cache_clear()
+        explanation._build_schema_locator.cache_clear()
         explanation._labelled_grammar.cache_clear()
         found = guided.GrammarMatcher(grammar).explain(text)
         assert not found.accepted and found.reason

@@ -113,7 +113,7 @@ def test_attention_of_other_devices_is_that_of_the_kernel(dtype, total, new, kin
     q = q[0, :new]
     attention = ViewAttention([KVView(k, v, slice(0, total))], [(0, new)])
     want, out = attention(0, q, kind), torch.empty(new, 6, 16, dtype=dtype)
-    attention._read_together(q.to(dtype), k[0].to(dtype), v[0].to(dtype), out, kind)
+    attention._attend_all_queries(q.to(dtype), k[0].to(dtype), v[0].to(dtype), out, kind)
     torch.testing.assert_close(out.float(), want, atol=1e-5, rtol=1e-5)
     mask = causal_mask(new, total, window=kind.window)
     torch.testing.assert_close(sdpa(q, k[0], v[0], mask, kind), want, atol=1e-5, rtol=1e-5)

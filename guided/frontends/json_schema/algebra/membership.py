@@ -19,6 +19,7 @@ from guided.frontends.json_schema.algebra.keys import Keys
 from guided.frontends.json_schema.algebra.shape import Shape, SomeMember, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json, canonical_key, json_type
+from guided.ir.serial import ByIdentity
 from guided.meter import STEP, spend
 
 __all__ = ["Membership"]
@@ -69,7 +70,7 @@ class _Checks:
 
     def __init__(self, read: _Read, keys: Keys) -> None:
         self._read, self._keys = read, keys
-        self._results: dict[tuple[Schema, int], bool] = {}  # by schema and identity of a part of the value
+        self._results: dict[Schema, ByIdentity[Json, bool]] = {}  # for each schema, by the part of the value
 
     def satisfies_all(self, schemas: Iterable[Schema], value: Json) -> _Check:
         """Whether the value satisfies all of the schemas."""
@@ -81,14 +82,14 @@ class _Checks:
     def _satisfies(self, schema: Schema, value: Json) -> _Check:
         if isinstance(schema.value, bool):
             return schema.value
-        key = schema, id(value)
-        if key not in self._results:
+        results = self._results.setdefault(schema, ByIdentity())
+        if value not in results:
             spend(_CHECK_COST)
-            self._results[key] = False  # if the schema leads back to itself, which is refused elsewhere
+            results[value] = False  # if the schema leads back to itself, which is refused elsewhere
             shape, groups = self._read(schema)
             fits = self.fits_as_whole(shape, value) and (yield self.parts_fit(shape, value))
-            self._results[key] = fits and (yield self._satisfies_groups(groups, value))
-        return self._results[key]
+            results[value] = fits and (yield self._satisfies_groups(groups, value))
+        return results[value]
 
     def _satisfies_groups(self, groups: Iterable[tuple[Schema, ...]], value: Json) -> _Check:
         """Whether the value satisfies a schema of each group."""

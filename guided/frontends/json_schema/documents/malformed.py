@@ -18,7 +18,6 @@ __all__ = [
     "NOT_A_SCHEMA",
     "describe",
     "malformed_error",
-    "malformed_error_at",
     "refuse_name_with_surrogate",
 ]
 
@@ -35,10 +34,6 @@ _EXAMPLES = {
     "uniqueItems": "true",
     "required": '["name"]',
     "dependentRequired": '{"card": ["address"]}',
-    "id": '"https://example.com/schema"',
-    "$id": '"https://example.com/schema"',
-    "$anchor": '"name"',
-    "$dynamicAnchor": '"name"',
     "$ref": '"#/$defs/name"',
     "$dynamicRef": '"#name"',
     "$recursiveRef": '"#"',
@@ -56,14 +51,9 @@ def malformed_error(
     schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = ""
 ) -> SpecError:
     """The error for a keyword's value, or for the value at `tokens` in it. The default hint shows an example."""
-    return malformed_error_at(schema.location_of(keyword, *tokens), keyword, must_be, value, hint)
-
-
-def malformed_error_at(location: str, keyword: str, must_be: str, value: Json, hint: str = "") -> SpecError:
-    """The same error at a location that has no `Schema` yet."""
     hint_or_example = hint or f'as in "{keyword}": {_EXAMPLES.get(keyword, _COUNT)}'
     message = f"{keyword} must be {must_be}, not {describe(value)}"
-    return SpecError(message, pointer=location, hint=hint_or_example)
+    return SpecError(message, pointer=schema.location_of(keyword, *tokens), hint=hint_or_example)
 
 
 def refuse_name_with_surrogate(name: str, schema: Schema, *tokens: str) -> None:

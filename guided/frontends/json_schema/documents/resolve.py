@@ -30,7 +30,7 @@ from guided.frontends.json_schema.documents.keywords import (
     SubschemaForm,
 )
 from guided.frontends.json_schema.documents.links import Link, join_or_keep, resolve_uri, suggest_name
-from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed_error, malformed_error_at
+from guided.frontends.json_schema.documents.malformed import NOT_A_SCHEMA, malformed_error
 from guided.frontends.json_schema.documents.schema import BEFORE_2019, Document, Schema, is_only_reference
 from guided.frontends.json_schema.documents.source_spans import escape, pointer_of
 from guided.frontends.json_schema.documents.values import Json, json_type, normalise, read_json
@@ -75,7 +75,6 @@ _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
 
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 """The keywords that the index of a document collects."""
-_STRING_IDENTIFIERS = ("id", "$id", "$anchor", "$dynamicAnchor")
 _INDEXED_KEYWORDS = {draft: _IDENTIFIERS.union(forms) for draft, forms in SUBSCHEMA_FORMS.items()}
 """Draft -> these keywords, and the keywords that contain schemas."""
 
@@ -331,7 +330,6 @@ class Library:
         outer = document
         if not is_root:
             document, pointer = self._own_document(document, pointer, value, base)
-        _check_identifiers(value, document, pointer)
         path, fragment = _identifier(value, document.draft)
         if path:
             outer_base, base = base, join_or_keep(base, path)
@@ -365,14 +363,6 @@ class Library:
                 self._anchors.setdefault((base, name), (document, pointer))
                 if keyword == "$dynamicAnchor":
                     self._dynamic_anchors.setdefault(base, {}).setdefault(name, (document, pointer))
-
-
-def _check_identifiers(value: dict[str, Json], document: Document, pointer: str) -> None:
-    """Refuse identifiers that are not strings."""
-    for keyword in _STRING_IDENTIFIERS:
-        is_known = keyword in KNOWN_KEYWORDS[document.draft] and not is_only_reference(value, document.draft)
-        if is_known and not isinstance(value.get(keyword, ""), str):
-            raise malformed_error_at(f"{document.prefix}{pointer}/{keyword}", keyword, "a string", value[keyword])
 
 
 def _identifier(value: dict[str, Json], draft: str) -> tuple[str, str]:
