@@ -314,7 +314,7 @@ def stopped(*_):
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-sample.sentence = stopped
+sample.draw_sentence = stopped
 sys.exit(main(["sample", "--regex", "a", "--json"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
