@@ -59,7 +59,7 @@ class Line:
         text: the line.
         id: the id of the answer: the id in the line, otherwise the line number; "line 3" if the line cannot be read.
         prompt: a string, or messages; None if there is an error.
-        kind: the kind of the line's own specification, such as "schema" or "structural_tag"; "" if it has none.
+        kind: the kind of the line's own specification, such as "schema" or "structural_tag"; "": none.
         value: the specification. A schema or a structural tag is kept as text, which preserves all digits of numbers.
         value_offset: the offset of that text in the line.
         options: the options in the line, including n.

@@ -146,7 +146,7 @@ class Scheduler:
     def cancel(self, task: Task) -> None:
         """Stop a task in any state and release its memory. Does nothing if the task is done."""
         self._finish(task)
-        for group in [(f, tasks) for f, tasks in self._compiling if f is task.future and all(t.is_done for t in tasks)]:
+        for group in [it for it in self._compiling if it[0] is task.future and all(other.is_done for other in it[1])]:
             self._compiling.remove(group)
             group[0].cancel()  # no effect once compilation has begun; its limits end it
         if self._pending is not None and all(other.is_done for other in self._pending):

@@ -100,7 +100,7 @@ def _extend_for_search(tree: Tree, search: bool) -> Tree:
 
 
 def unicode_flag_error(pattern: str, limits: Limits | None = None) -> SpecError | None:
-    """The syntax error of a pattern under ECMA-262's flag u, or None if it has none.
+    """The syntax error of a pattern under ECMA-262's flag u, or None if the pattern is valid.
 
     Also None if the pattern is valid but not supported, or exceeds a limit.
     """

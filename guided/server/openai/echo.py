@@ -1,7 +1,7 @@
 """Echoed prompts: with `echo`, the text of a completion begins with its prompt. In: a prompt. Out: its text and tokens.
 
 With `logprobs`, the answer also contains the log probability of each token of the prompt, given the tokens before it.
-The first token of a prompt has none, so its entries in `token_logprobs` and `top_logprobs` are null, as in OpenAI's API
+The first token has no probability, so its entries in `token_logprobs` and `top_logprobs` are null, as in OpenAI's API
 and in vLLM. With `max_tokens: 0`, the model only reads the prompt. Evaluation harnesses compare texts this way
 (lm-evaluation-harness, `local-completions`).
 

@@ -29,7 +29,7 @@ namespace guided {
 namespace {
 
 // Computes the signature of a state under the current classes: accept, then (lo, hi, class) of each edge. Adjacent
-// ranges with equal classes are joined. The class of a state that has none yet is -1.
+// ranges with equal classes are joined. States without a class have the class -1.
 void compute_signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& classes, std::vector<int32_t>& out) {
   out.clear();
   out.push_back(dfa.accept[s]);

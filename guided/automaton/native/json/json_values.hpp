@@ -120,7 +120,7 @@ class JsonValues {
   struct Comparison {  // of the parts of an unfinished object (names and values) with a complete object
     int32_t last_part = -1, value = -1;
     bool is_part = false;     // all complete members are members of the object
-    int32_t next_value = -1;  // the object's member of the name that was read last; -1: it has none
+    int32_t next_value = -1;  // the value of the object's member with the name read last; -1: no such member
     std::unordered_map<int32_t, int32_t> members_left;  // the members whose names have not been read
   };
   const Comparison& compare_parts(size_t level, int32_t frame, int32_t value) const;

@@ -39,7 +39,7 @@ __all__ = ["MAX_STATES", "CountGraph", "build_count_graph"]
 
 MAX_STATES = 4000
 _MAX_LETTERS = 256
-_MAX_DISTINGUISHED_VALUES = 10  # if two items must be equal: the maximum number of values told apart
+_MAX_DISTINGUISHED_VALUES = 10  # if two items must be equal: the maximum number of values that are distinguished
 
 
 @dataclass(frozen=True, slots=True)

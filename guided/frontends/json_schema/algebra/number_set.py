@@ -15,7 +15,7 @@ from math import ceil, floor, gcd, lcm
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.documents.values import Decimal10
 
-__all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet", "is_long", "is_multiple"]
+__all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet", "is_multiple"]
 
 _MAX_DIGITS = 1_000
 
@@ -35,7 +35,7 @@ def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
     return remainder * pow(10, shift, modulus) % modulus == 0
 
 
-def is_long(value: Decimal10) -> bool:
+def _is_long(value: Decimal10) -> bool:
     """Whether a number has too many digits on one side of the point to compute with it as a fraction."""
     return len(value.digits) > _MAX_DIGITS or abs(value.exponent) > _MAX_DIGITS
 
@@ -125,7 +125,7 @@ class NumberSet:
 
     def list_if_few(self, max_numbers: int) -> tuple[Decimal10, ...] | None:
         """The numbers in the set. None if it lacks a bound, if it has neither divisors nor only integers, if one of
-        these numbers is long (`is_long`), or if more than `max_numbers` multiples of the divisors lie between the
+        these numbers is long (`_is_long`), or if more than `max_numbers` multiples of the divisors lie between the
         bounds.
         """
         if self.low is None or self.high is None:
@@ -133,7 +133,7 @@ class NumberSet:
         if self.low.value == self.high.value:
             return (self.low.value,) if self.low.value in self else ()
         divisors = (*self.divisors, _ONE) if self.integral else self.divisors
-        if not divisors or any(map(is_long, (self.low.value, self.high.value, *divisors))):
+        if not divisors or any(map(_is_long, (self.low.value, self.high.value, *divisors))):
             return None
         steps = list(map(_fraction, divisors))
         step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))

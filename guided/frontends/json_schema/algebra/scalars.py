@@ -52,8 +52,9 @@ def _few_cases(formula: Formula) -> list[Formula]:
         return [formula]
     cases: list[tuple[Formula, ...]] = [()]
     for item in formula.items:
-        is_disjunction = isinstance(item, Junction) and len(cases) * len(item.items) <= _MAX_CASES
-        alternatives = item.items if isinstance(item, Junction) and is_disjunction else (item,)
+        alternatives = item.items if isinstance(item, Junction) else (item,)  # a disjunction: `join` flattens
+        if len(cases) * len(alternatives) > _MAX_CASES:
+            alternatives = (item,)
         cases = [(*case, alternative) for case in cases for alternative in alternatives]
     return [join(True, case) for case in cases]
 

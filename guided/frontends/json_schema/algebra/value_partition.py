@@ -1,5 +1,5 @@
 """Cells: the parts into which schemas divide the values of one member or item. In: the requirement on all of these
-values, and the goals that must be told apart. Out: disjoint goals, each with the given goals that all of its values
+values, and the goals that must be distinguished. Out: disjoint goals, each with the given goals that all of its values
 satisfy.
 
 Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells, each question
