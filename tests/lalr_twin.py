@@ -11,14 +11,14 @@ from functools import reduce
 from operator import and_, or_
 from typing import TypeAlias
 
-from guided.frontends.lark.lalr import FIRST, ROOT, Item, Rules, State, find_nullable
+from guided.frontends.lark.lalr import FIRST, ROOT, Item, Rules, State, Table, find_nullable
 
 _END = "$END"
 _Call: TypeAlias = tuple[int, str]
 """A state, and a rule that it may call: a transition by a nonterminal."""
 
 
-def find_terminal_states(rules: Rules, start: str) -> list[State] | None:
+def find_terminal_states(rules: Rules, start: str) -> Table | None:
     """See `guided.frontends.lark.lalr.find_terminal_states`."""
     return Lookaheads(Lr0({ROOT: [[(start, False)]], **rules}), start).states()
 
@@ -138,8 +138,9 @@ class Lookaheads:
                 todo.extend(users.get(call, ()))
         return certain
 
-    def states(self) -> list[State] | None:
+    def states(self) -> Table | None:
         out = []
+        is_deterministic = True
         for number, kernel in enumerate(self.automaton.kernels):
             shifted = reduce(or_, (self.bits.get(name, 0) for name in self.automaton.to[number]), 0)
             row = certain = shifted
@@ -152,11 +153,12 @@ class Lookaheads:
                         return None
                     reduced |= lookahead
                     certain |= _all(self.certain, ways)
+            is_deterministic &= not row & reduced
             row |= reduced
             place = min(kernel)
             if place == FIRST or (place.read and self.automaton.symbols(place)[place.read - 1][1]):
                 out.append(State(kernel, self._names(row), self._names(row & ~certain)))
-        return out
+        return Table(out, is_deterministic)
 
     def _names(self, bits: int) -> frozenset[str]:
         return frozenset(name for name, bit in self.bits.items() if bits & bit and name != _END)

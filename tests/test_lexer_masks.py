@@ -62,14 +62,18 @@ class Pair:
 
 
 def drawn_pairs(
-    rng: random.Random, count: int, how: Lexing, draw: Callable[[random.Random], str] = random_grammar
+    rng: random.Random,
+    count: int,
+    how: Lexing,
+    draw: Callable[[random.Random], str] = random_grammar,
+    tokens: tuple[bytes, ...] = TOKENS,
 ) -> list[Pair]:
     """Grammars that generate something. Those that neither can decide within its limits are skipped: about 1 %."""
     out, undecided = [], 0
     while len(out) < count:
         text = draw(rng)
         try:
-            out.append(Pair(text, how))
+            out.append(Pair(text, how, tokens))
         except LimitExceeded:
             undecided += 1
         except SpecError:
@@ -78,7 +82,7 @@ def drawn_pairs(
             except SpecError:
                 continue  # not a valid grammar: a rule without an end, or a terminal that matches the empty text
             try:
-                assert LexedLanguage(rules, lexer, frozenset(b"".join(TOKENS))).start is None, text
+                assert LexedLanguage(rules, lexer, frozenset(b"".join(tokens))).start is None, text
             except (SpecError, LimitExceeded):
                 continue
     assert undecided <= 3 + count // 30
@@ -102,12 +106,12 @@ def compare_masks(pair: Pair, rng: random.Random, walks: int = 3) -> int:
             assert found == allowed == single, pair.text
             assert found, pair.text
             masks += 1
-            tokens = sorted(allowed - {len(TOKENS)})
+            tokens = sorted(allowed - {len(pair.tokens)})
             if not tokens:
                 break
             token = rng.choice(tokens)
             assert matcher.accept_token(token), pair.text
-            for byte in TOKENS[token]:
+            for byte in pair.tokens[token]:
                 state = pair.language.read(state, byte)
             assert matcher.is_accepting() == pair.language.accepting(state), pair.text
     return masks
@@ -123,7 +127,7 @@ def finish_within(pair: Pair, rng: random.Random, slacks: tuple[int, ...]) -> in
             while not matcher.is_terminated():
                 plain, some = mask_of(matcher), mask_of(matcher, budget)
                 most = matcher._rests()[0]  # after any allowed token
-                for token in plain - {len(TOKENS)}:
+                for token in plain - {len(pair.tokens)}:
                     after = matcher.fork()
                     assert after.accept_token(token) and after.min_tokens_to_finish() - 1 <= most, pair.text
                 assert mask_of(matcher, most + 2) == plain, pair.text
@@ -143,7 +147,7 @@ def finish_within(pair: Pair, rng: random.Random, slacks: tuple[int, ...]) -> in
                     assert after.is_terminated() or after.min_tokens_to_finish() <= budget - 1, pair.text
                 token = rng.choice(sorted(some))
                 assert matcher.accept_token(token)
-                written += TOKENS[token] if token < len(TOKENS) else b""
+                written += pair.tokens[token] if token < len(pair.tokens) else b""
                 budget -= 1
                 assert budget >= 0, pair.text
             assert pair.language.accepts(written), pair.text

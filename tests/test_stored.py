@@ -287,7 +287,7 @@ def test_another_version(monkeypatch):
     with pytest.raises(SpecError, match=r"another version of guided, not 9\.9\.9"):
         CompiledGrammar.from_bytes(data, VOCABULARY)
     monkeypatch.setattr(container_module, "FORMAT", 77)
-    with pytest.raises(SpecError, match="has format 1, not 77"):
+    with pytest.raises(SpecError, match="has format 2, not 77"):
         CompiledGrammar.from_bytes(data, VOCABULARY)
 
 

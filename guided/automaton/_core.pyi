@@ -696,6 +696,7 @@ class CompiledLexer(Compiled):
         control: Sequence[int],
         contexts: Sequence[tuple[Sequence[int], Sequence[int]]],
         contextual: bool,
+        rows: Sequence[tuple[Sequence[int], Sequence[int]]],
         indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, int, int] | None,
         vocabulary: TokenVocabulary,
         memory: int,
@@ -715,6 +716,8 @@ class CompiledLexer(Compiled):
                 The numbers of marks follow those of the terminals.
             contextual: whether to try only the terminals that the rules can accept, and those of the context. If not,
                 all are tried.
+            rows: (tried, preceding): after a terminal, only the tried terminals of one of its rows are tried, and the
+                ignored ones. Empty: unknown.
             indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
                 `guided.ir.Indentation`. Terminals are given by number, `indent` and `dedent` as symbols of the rules.
             vocabulary: the vocabulary of the output.

@@ -9,7 +9,7 @@ rules are compiled over a second vocabulary, in which each terminal is a control
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -72,13 +72,14 @@ def compile_lexed(
             keywords,
             [_NO_TOKEN] * len(names),
             [
-                (
-                    [marks[mark] for mark in context],
-                    [terminal_numbers[name] for name in terminals if name in terminal_numbers],
-                )
+                ([marks[mark] for mark in context], _numbers_of(terminals, terminal_numbers))
                 for context, terminals in lexer.contexts.items()
             ],
             lexer.contextual,
+            [
+                (_numbers_of(row, terminal_numbers), _numbers_of(last, terminal_numbers))
+                for row, last in lexer.rows.items()
+            ],
             None if lexer.indentation is None else _to_native(lexer.indentation, terminal_numbers, symbols),
             vocabulary,
             limits.memory,
@@ -100,13 +101,16 @@ def ids_of_terminals(lexer: Lexer) -> dict[str, int]:
     return ids
 
 
+def _numbers_of(names: Iterable[str], numbers: Mapping[str, int]) -> list[int]:
+    return [numbers[name] for name in names if name in numbers]
+
+
 def _to_native(
     indentation: Indentation, terminal_numbers: Mapping[str, int], symbols: Mapping[str, int]
 ) -> tuple[Any, ...]:
     """Convert the indentation to the core's form."""
     opening, closing = (
-        [terminal_numbers[name] for name in sorted(names) if name in terminal_numbers]
-        for names in (indentation.opening, indentation.closing)
+        _numbers_of(sorted(names), terminal_numbers) for names in (indentation.opening, indentation.closing)
     )
     return (
         terminal_numbers.get(indentation.newline, _NO_TOKEN), symbols[indentation.indent], symbols[indentation.dedent],

@@ -334,6 +334,9 @@ class Lexer:
             at once, and accept a set of marks that is not a key. Then the terminals of the largest keys that are
             subsets of it are tried.
         contextual: whether to try only terminals that some rule can accept at the current position.
+        rows: a set of terminals -> the terminals after which it is a row of Lark's table. After a terminal, only
+            terminals of one of its rows are tried, and the ignored ones. Empty: unknown. The rows do not change which
+            texts match. They only show which terminals never compete (`automaton/native/lexer/safe_witnesses.hpp`).
     """
 
     terminals: tuple[Terminal, ...]
@@ -341,6 +344,7 @@ class Lexer:
     indentation: Indentation | None = None
     contexts: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
     contextual: bool = True
+    rows: Mapping[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,9 @@ def read_grammar(
 
 def lalr_states(
     rules: dict[str, Any], start: str, most: int, living: dict[str, list[int]] | None = None
-) -> list[tuple[list[tuple[str, int, int]], frozenset[str], frozenset[str]]] | None:
+) -> tuple[list[tuple[list[tuple[str, int, int]], frozenset[str], frozenset[str]]], bool] | None:
     """
-    Kernel, terminals and doubtful terminals of states of the LALR(1) table.
+    (states, whether there is no conflict). A state: its kernel, terminals and doubtful terminals.
 
     The states are the first one, and those that a terminal leads to. None: there is no table, or it takes more than
     `most` steps.

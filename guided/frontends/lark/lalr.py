@@ -31,6 +31,7 @@ __all__ = [
     "Item",
     "Rules",
     "State",
+    "Table",
     "find_lr0_kernels",
     "find_nullable",
     "find_productive",
@@ -66,20 +67,35 @@ class State:
     doubtful: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The states of a table that `find_terminal_states` finds.
+
+    `is_deterministic`: the rules have no shift/reduce conflict, so an exact parser is in only one state at a time.
+    Lark resolves a conflict by a shift.
+    """
+
+    states: list[State]
+    is_deterministic: bool
+
+
 def find_terminal_states(
     rules: Rules, start: str, live_alternatives: Mapping[str, list[int]] | None = None
-) -> list[State] | None:
+) -> Table | None:
     """See the module docstring. None: the table has a reduce/reduce conflict, or `MAX_STEPS` is exceeded.
 
     `live_alternatives`: the numbers of some alternatives, by rule. The result then contains only the states to which
     these alternatives lead, and their kernels contain only items of these alternatives. The rows still come from the
     complete table. A state may occur several times, with different kernels. Terminals that only the other alternatives
-    can accept are doubtful, too.
+    can accept are doubtful, too. Conflicts with the other alternatives do not count.
     """
-    states = _lark.lalr_states(
+    found = _lark.lalr_states(
         dict(rules), start, MAX_STEPS, None if live_alternatives is None else dict(live_alternatives)
     )
-    return None if states is None else [State(_make_items(kernel), row, doubtful) for kernel, row, doubtful in states]
+    if found is None:
+        return None
+    states, is_deterministic = found
+    return Table([State(_make_items(kernel), row, doubtful) for kernel, row, doubtful in states], is_deterministic)
 
 
 def find_lr0_kernels(rules: Rules, start: str) -> list[frozenset[Item]] | None:

@@ -26,7 +26,7 @@ from typing import Final
 
 from guided.ir.nodes import Terminal
 
-from .lalr import Item, Rules, State, find_productive, find_terminal_states
+from .lalr import Item, Rules, State, Table, find_productive, find_terminal_states
 from .terminal_texts import TerminalTexts, share_a_text
 
 __all__ = ["Marks", "mark_positions"]
@@ -37,11 +37,13 @@ _MAX_PAIRS: Final = 200_000
 @dataclass(frozen=True, slots=True)
 class Marks:
     """`by_item`: the mark of each item. `contexts`: set of marks -> the terminals that Lark's lexer tries where exactly
-    these marks can follow.
+    these marks can follow. `rows`: see `guided.ir.nodes.Lexer`; unknown if an exact parser may be in several states of
+    the table at once.
     """
 
     by_item: Mapping[Item, str]
     contexts: Mapping[frozenset[str], frozenset[str]]
+    rows: Mapping[frozenset[str], frozenset[str]]
 
 
 def mark_positions(
@@ -52,7 +54,10 @@ def mark_positions(
     texts: Mapping[str, TerminalTexts],
 ) -> Marks:
     """See the module docstring. `always_tried`: terminals that are tried everywhere. `texts`: the texts by terminal."""
-    states = _find_states(rules, start, find_productive(rules))
+    table = _find_table(rules, start, find_productive(rules))
+    if table is None:
+        return Marks({}, {}, {})
+    states = table.states
     doubtful_terminals = _DoubtfulTerminals(terminals, always_tried, texts)
     marked_kernels = {state.kernel for state in states if doubtful_terminals.can_matter(state)}
     lr_items = {lr_item for kernel in marked_kernels for lr_item in kernel}
@@ -77,22 +82,33 @@ def mark_positions(
     # States that differ only in rules that generate nothing have the same marks: try the terminals that all of them
     # try.
     contexts = {marks: frozenset.intersection(*rows) for marks, rows in rows_by_marks.items() if marks}
-    return Marks(by_item, contexts)
+    return Marks(by_item, contexts, _find_rows(rules, states) if table.is_deterministic else {})
 
 
-def _find_states(rules: Rules, start: str, productive_names: set[str]) -> list[State]:
+def _find_rows(rules: Rules, states: Sequence[State]) -> dict[frozenset[str], frozenset[str]]:
+    """The row of each state that a terminal enters -> the terminals that enter states with this row."""
+    entering: dict[frozenset[str], set[str]] = {}
+    for state in states:
+        rule, alternative, read = next(iter(state.kernel))
+        names = entering.setdefault(state.terminals, set())
+        if read:
+            names.add(rules[rule][alternative][read - 1][0])
+    return {row: frozenset(names) for row, names in entering.items()}
+
+
+def _find_table(rules: Rules, start: str, productive_names: set[str]) -> Table | None:
     """The states of the table, with the items at which an exact parser may be in them.
 
     The table contains alternatives that generate nothing, but an exact parser never takes them. So the result omits
     their items and the states to which only they lead. Terminals that only they can accept are doubtful, too.
     """
     if len(productive_names) == len(rules):
-        return find_terminal_states(rules, start) or []
+        return find_terminal_states(rules, start)
     live_rules = {
         name: [number for number, symbols in enumerate(rules[name]) if _is_productive(symbols, productive_names)]
         for name in productive_names
     }
-    return (find_terminal_states(rules, start, live_rules) or []) if start in productive_names else []
+    return find_terminal_states(rules, start, live_rules) if start in productive_names else None
 
 
 class _DoubtfulTerminals:

@@ -83,7 +83,9 @@ def add_lexer(
     empty_terminals = (used_names & loaded_grammar.terminals.keys()) - {each.name for each in terminals}
     if empty_terminals:
         rules = remove_terminals(rules, empty_terminals)
-    marks = mark_positions(rules, loaded_grammar.start, terminals, always_tried, texts) if contextual else Marks({}, {})
+    marks = (
+        mark_positions(rules, loaded_grammar.start, terminals, always_tried, texts) if contextual else Marks({}, {}, {})
+    )
     nodes = _build_nodes(rules, marks)
     origins = {name: describe_origin(loaded_grammar, name) for name in rules}
     start = loaded_grammar.start
@@ -91,7 +93,8 @@ def add_lexer(
         start = mark
         nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
         origins[start] = origins[loaded_grammar.start]
-    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored), indentation, marks.contexts, contextual)
+    rows = marks.rows if indentation is None else {}  # an INDENT or DEDENT enters further states
+    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored), indentation, marks.contexts, contextual, rows)
     return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
 
 

@@ -100,8 +100,8 @@ def _find_collisions(
 ) -> Iterator[LintFinding]:
     """Collisions of terminals. `nodes`: the terminals in the order in which a lexer tries them."""
     order = list(nodes)
-    states = find_terminal_states(rules, loaded_grammar.start) if contextual else None
-    rows = [nodes.keys()] if states is None else [state.terminals | {*loaded_grammar.ignored} for state in states]
+    table = find_terminal_states(rules, loaded_grammar.start) if contextual else None
+    rows = [nodes.keys()] if table is None else [state.terminals | {*loaded_grammar.ignored} for state in table.states]
     later_sets = _find_later_in_shared_rows(order, rows)
     all_pairs = ((order[i], order[j]) for i, later in enumerate(later_sets) for j in _list_set_bits(later))
     count = sum(each.bit_count() for each in later_sets)

@@ -26,7 +26,7 @@ from guided.version import __version__
 
 __all__ = ["FORMAT", "Container", "read_container", "write_container"]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _MAGIC: Final = b"\x89guided grammar\n"
 _HINT: Final = "store the grammar again"
 _BYTES_PER_NODE: Final = 16

@@ -87,6 +87,7 @@ LAYOUT: Final[tuple[tuple[type, tuple[Field, ...]], ...]] = (
     (Indentation, (TEXT, TEXT, TEXT, NAMES, NAMES, COUNT, COUNT, COUNT)),
     (nodes.Lexer, (
         entries_of(nodes.Terminal), NAMES, entry_of(Indentation, is_optional=True), map_of(NAMES, NAMES), FLAG,
+        map_of(NAMES, NAMES),
     )),
     (nodes.Ending, (_NODE, _NODE, TEXT)),
     (nodes.Region, (TEXT, entry_of(nodes.Ending, is_optional=True), TEMPERATURE, FLAG)),

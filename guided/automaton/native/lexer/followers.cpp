@@ -80,20 +80,33 @@ TriedTerminals::TriedTerminals(const Followers& followers, const LexerContexts& 
         for (int32_t t : row) out.add(t);
     return out;
   };
+  tried_first_ = find_tried([&](int32_t next) { return followers.can_begin(next); });
+  tried_after_.assign(lexemes.terminals().size(), everywhere);
+  tried_with_.assign(lexemes.terminals().size(), everywhere);
+  if (!contexts.rows.empty()) {
+    for (const LexerContexts::Row& each : contexts.rows) {
+      TerminalSet row = everywhere;
+      for (int32_t t : each.tried) row.add(t);
+      for (int32_t t : each.preceding) tried_after_[t].add(row);
+      add_row(row);
+    }
+    return;
+  }
   auto find_after = [&](int32_t symbol) {
     return find_tried([&](int32_t next) { return followers.can_follow(symbol, next); });
   };
-  for (int32_t t = 0; t < count; ++t) tried_after_.push_back(find_after(t));
+  for (int32_t t = 0; t < count; ++t) tried_after_[t] = find_after(t);
   if (indentation.is_given && indentation.newline != kNoTerminal)
     for (int32_t symbol : {indentation.indent, indentation.dedent})
       tried_after_[indentation.newline].add(find_after(symbol));
-  tried_first_ = find_tried([&](int32_t next) { return followers.can_begin(next); });
   std::set<TerminalSet> rows(tried_after_.begin(), tried_after_.end());
   rows.insert(tried_first_);
-  tried_with_.assign(lexemes.terminals().size(), everywhere);
-  for (const TerminalSet& row : rows)
-    for (int32_t t = 0; t < count; ++t)
-      if (row.has(t)) tried_with_[t].add(row);
+  for (const TerminalSet& row : rows) add_row(row);
+}
+
+void TriedTerminals::add_row(const TerminalSet& row) {
+  for (size_t t = 0; t < tried_with_.size(); ++t)
+    if (row.has(static_cast<int32_t>(t))) tried_with_[t].add(row);
 }
 
 }  // namespace guided

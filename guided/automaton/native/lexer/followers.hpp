@@ -47,6 +47,9 @@ class Followers {
 //
 // So a terminal that Lark tries only at the beginning of a text does not interfere with terminals elsewhere.
 //
+// If the contexts have the rows of Lark's table, they replace the adjacent symbols, which do not distinguish the rules
+// that contain a terminal: after the `}` of a template in JavaScript, its characters are tried; not after other `}`.
+//
 // Cost: two rows of bits per terminal. With more than kMaxTerminals terminals, all count as tried everywhere.
 class TerminalSet {
  public:
@@ -79,6 +82,9 @@ class TriedTerminals {
   const TerminalSet& tried_with(int32_t terminal) const { return all_.empty() ? tried_with_[terminal] : all_[0]; }
 
  private:
+  // The terminals of the row may be tried at the same position.
+  void add_row(const TerminalSet& row);
+
   std::vector<TerminalSet> tried_after_, tried_with_;
   std::vector<TerminalSet> all_;  // empty, or the full set, which then replaces all others
   TerminalSet tried_first_;

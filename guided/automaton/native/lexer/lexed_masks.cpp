@@ -68,12 +68,15 @@ int64_t LexedMasks::max_rest_after(int32_t place, const Table& table) {
   CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
   int64_t max_rest = 0;
   for (const Table* part : table.parts) max_rest = std::max(max_rest, max_rest_after(place, *part));
-  if (const int64_t bound = table.is_unsure ? kNever : max_rest_staying(place, table); bound < kNever)
+  if (const int64_t bound = max_rest_staying(place, table); bound < kNever) {
     max_rest = std::max(max_rest, bound);
-  else if (table.parts.empty())
+    for (const UnfinishedLexeme& unfinished : table.unproven)
+      if (const int64_t rest = rests_.distance(place, unfinished); rest < kNever) max_rest = std::max(max_rest, rest);
+  } else if (table.parts.empty()) {
     for (const LexerTables::Group& group : tables_.groups(table))
       if (const int64_t rest = rests_.distance(place, group.unfinished); rest < kNever)
         max_rest = std::max(max_rest, rest);
+  }
   for (const LexerTables::End& end : table.ends) {
     const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored);
     if (next_place == kDead) continue;
@@ -112,6 +115,14 @@ int64_t LexedMasks::max_rest_staying(int32_t place, const Table& table, bool onl
   return std::min(max_rest, kNever);
 }
 
+// The tokens of a proven table that end within its lexeme, without those that have no completion at this place.
+const TokenSet& LexedMasks::find_staying(int32_t place, const Table& table) {
+  std::vector<UnfinishedLexeme> dead;
+  for (const UnfinishedLexeme& unfinished : table.unproven)
+    if (rests_.distance(place, unfinished) >= kNever) dead.push_back(unfinished);
+  return dead.empty() ? table.stay : tables_.staying_without(table, dead);
+}
+
 void LexedMasks::fill(int32_t state, int64_t max_rest, uint32_t* row) {
   const std::vector<Reading> readings = readings_.readings(state);
   for (const Reading& reading : readings) add_within_budget(reading.place, table_of(reading), max_rest, row);
@@ -141,6 +152,7 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   if (!table.parts.empty()) return;
   const Share& cached = share(places_.top(place), table);
   if (!cached.is_usable) return add_from_place(place, table, row);
+  find_staying(place, table).add_to(row);
   for (const TokenSet* tokens : cached.tokens) tokens->add_to(row);
   std::vector<int32_t> next_places;  // by sequence
   next_places.reserve(cached.sequences.size());
@@ -154,7 +166,7 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
 
 void LexedMasks::add_from_place(int32_t place, const Table& table, uint32_t* row) {
   if (!is_proven(place, table)) return add_within_budget(place, table, kNever - 1, row);
-  table.stay.add_to(row);
+  find_staying(place, table).add_to(row);
   for (const LexerTables::End& end : table.ends)
     if (const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored); next_place != kDead)
       add_after(next_place, end, row);
@@ -181,7 +193,6 @@ LexedMasks::Share LexedMasks::build_share(int32_t top, const Table& table) {
   Share out;
   if (!rests_.all_sure(top) || !is_proven(top, table)) return out;
   out.is_usable = true;
-  out.tokens.push_back(&table.stay);
   for (const LexerTables::End& end : table.ends) follow_end(top, end, nullptr, out);
   return out;
 }
@@ -218,7 +229,8 @@ bool LexedMasks::follow_rest(int32_t next_place, const LexerTables::End& end, Pe
     for (const Table* part : tables[i]->parts) tables.push_back(part);  // GCC 13 warns about `insert` here
     if (!tables[i]->parts.empty()) continue;
     const Share& rest = share(places_.top(next_place), *tables[i]);
-    is_usable = rest.is_usable;
+    is_usable = rest.is_usable && tables[i]->unproven.empty();
+    if (is_usable) out.tokens.push_back(&tables[i]->stay);
     out.tokens.insert(out.tokens.end(), rest.tokens.begin(), rest.tokens.end());
     std::vector<std::pair<int32_t, PendingSequence>> reached;  // by sequence of `rest`
     reached.reserve(rest.sequences.size());

@@ -46,9 +46,11 @@ class LexedMasks {
   const Table& table_of(const Reading& reading) {
     return tables_.table(reading.lexeme, tables_.all_tokens(reading.competing));
   }
+  // Whether every token that stays in the table's lexeme has a completion, except for lexemes in `Table::unproven`.
   bool is_proven(int32_t place, const Table& table) {
-    return !table.is_unsure && max_rest_staying(place, table, rests_.all_sure(place)) < kNever;
+    return max_rest_staying(place, table, rests_.all_sure(place)) < kNever;
   }
+  const TokenSet& find_staying(int32_t place, const Table& table);
   void add_within_budget(int32_t place, const Table& table, int64_t max_rest, uint32_t* row);
   int64_t max_rest_after(int32_t place, const Table& table);
   int64_t max_rest_staying(int32_t place, const Table& table, bool only_lines = false);
@@ -62,7 +64,7 @@ class LexedMasks {
   };
   struct Share {
     bool is_usable = false;               // nothing but `sequences` depends on the stack below the top
-    std::vector<const TokenSet*> tokens;  // allowed for any stack below the top
+    std::vector<const TokenSet*> tokens;  // allowed for any stack below the top, in addition to those that stay
     std::vector<Sequence> sequences;      // each after its prefixes
   };
   // A sequence that is added to a share only when it is needed.

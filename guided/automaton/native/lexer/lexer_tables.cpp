@@ -65,7 +65,6 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   if (similar == kNoLexeme || similar == lexeme || !start_from_similar(similar, lexeme, rest, found))
     walk(lexeme, rest, found);
   auto table = std::make_unique<Table>();
-  table->is_unsure = found.is_unsure;
   table->stay = make_set(std::move(found.stay));
   memory_ += 256 + table->stay.bytes();
   for (auto& [label, part] : found.ends) {
@@ -111,7 +110,7 @@ bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest,
   if (base.stay.dense.empty()) return false;
   found.stay.bits = base.stay.dense;
   found.profiles = base.profiles;
-  found.is_unsure = base.is_unsure;
+  found.unproven = base.unproven;
   for (const End& end : base.ends) {
     WalkResult::Part& part = found.ends[{end.label, end.ignored}];
     if (end.rest != kNoRest) part.spots = *rests_[end.rest];
@@ -156,6 +155,7 @@ void LexerTables::add_differences(int32_t lexeme, int32_t similar, Spot spot, Wa
 
 void LexerTables::find_profiles(Table& table, const WalkResult& found) {
   std::map<std::pair<std::vector<Label>, bool>, Profile> profiles;
+  table.unproven = found.unproven;
   for (uint64_t key : found.unfinished) {
     const UnfinishedLexeme unfinished{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
     std::map<Label, int64_t> ends;
@@ -167,7 +167,10 @@ void LexerTables::find_profiles(Table& table, const WalkResult& found) {
     }
     std::erase_if(ends, [](const auto& end) { return end.second >= kNever; });
     const bool has_lines = !ends_.lines(unfinished).empty();
-    table.is_unsure |= ends.empty() && !has_lines;
+    if (ends.empty() && !has_lines) {
+      table.unproven.push_back(unfinished);
+      continue;
+    }
     std::vector<Label> labels;
     for (const auto& [label, tokens] : ends) labels.push_back(label);
     Profile& profile = profiles[{labels, has_lines}];
@@ -177,6 +180,8 @@ void LexerTables::find_profiles(Table& table, const WalkResult& found) {
     if (has_lines) profile.lines.push_back(unfinished);
     profile.labels = std::move(labels);
   }
+  sort_unique(table.unproven);
+  memory_ += table.unproven.size() * sizeof(UnfinishedLexeme);
   for (const Profile& profile : found.profiles) table.profiles.push_back(profile);
   for (auto& [labels, profile] : profiles) {
     memory_ += 64 + profile.labels.size() * 20 + profile.lines.size() * sizeof(UnfinishedLexeme);
@@ -203,6 +208,19 @@ const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
     memory_ += table.groups->back().tokens.bytes();
   }
   return *table.groups;
+}
+
+const TokenSet& LexerTables::staying_without(const Table& table, const std::vector<UnfinishedLexeme>& lexemes) {
+  auto [it, added] = table.staying_without.try_emplace(lexemes);
+  if (added) {
+    std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words));
+    for (const Group& group : groups(table))
+      if (!std::ranges::binary_search(lexemes, group.unfinished)) group.tokens.add_to(row.data());
+    it->second = make_token_set(std::move(row));
+    memory_ += 128 + lexemes.size() * sizeof(UnfinishedLexeme) + it->second.bytes();
+    CallMeter::memory(it->second.bytes());
+  }
+  return it->second;
 }
 
 // Collects the results at a spot whose byte has just been read, and below it.

@@ -73,10 +73,13 @@ class LexerTables {
     std::vector<End> ends;
     std::vector<const Table*> parts;  // the non-empty tables of the state's groups of terminals
     std::vector<Profile> profiles;
-    bool is_unsure = false;  // some tokens have no proven completion, even if the parser accepts all labels
+    // Unfinished lexemes whose completion depends on the place, even if the parser accepts all their labels. Example:
+    // a comment that ends with a line feed, if some other terminal may begin with one.
+    std::vector<UnfinishedLexeme> unproven;
     int32_t lexeme = 0, number = 0;
     Rest rest = 0;
-    mutable std::unique_ptr<std::vector<Group>> groups;  // of `stay`; computed on demand
+    mutable std::unique_ptr<std::vector<Group>> groups;                         // of `stay`; computed on demand
+    mutable std::map<std::vector<UnfinishedLexeme>, TokenSet> staying_without;  // by lexemes
     bool empty() const { return stay.dense.empty() && stay.sparse.empty() && ends.empty() && parts.empty(); }
   };
 
@@ -92,6 +95,8 @@ class LexerTables {
     return *end.next;
   }
   const std::vector<Group>& groups(const Table& table);
+  // The tokens that end within other lexemes than these, which are sorted.
+  const TokenSet& staying_without(const Table& table, const std::vector<UnfinishedLexeme>& lexemes);
   // The maximum number of tokens that a lexeme of the profile needs to become a line of this width.
   int64_t line_tokens(const Profile& profile, int32_t width);
   // The rest that contains all tokens, if these terminals compete with earlier lexemes.
@@ -127,7 +132,7 @@ class LexerTables {
     std::map<UnfinishedLexeme, Stay> groups;
     std::unordered_set<uint64_t> unfinished;  // the unfinished lexemes in which tokens stay, unless in `profiles`
     std::vector<Profile> profiles;
-    bool is_unsure = false;
+    std::vector<UnfinishedLexeme> unproven;
     struct Part {
       std::map<int32_t, std::vector<int32_t>> tokens;  // by set of competing terminals
       std::vector<Spot> spots;

@@ -17,7 +17,12 @@ namespace guided {
 // accepts the marks of all these states. The terminals of the largest sets in `by_marks` that it accepts are tried.
 struct LexerContexts {
   std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
-  bool try_all = false;                                                      // all terminals are tried everywhere
+  bool try_all = false;  // all terminals are tried everywhere
+  // After a terminal, only the tried terminals of one of its rows are tried, and the ignored ones. Empty: unknown.
+  struct Row {
+    std::vector<int32_t> tried, preceding;
+  };
+  std::vector<Row> rows;
   std::vector<int32_t> find_tried(const std::vector<int32_t>& marks) const;  // sorted
 };
 

@@ -38,6 +38,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
     for (std::string& text : find_texts(t, 1)) texts_[t] = std::move(text);
   }
   find_separators();
+  allow_harmless_separator();
   for (int32_t t = 0; t < count; ++t) {
     weights_.push_back(control_[t] != kNoTerminal ? 1 : kNever);
     if (!texts_[t].empty()) {
@@ -248,7 +249,7 @@ void SafeWitnesses::find_separators() {
           if (!texts_[next].empty() && next != lexemes_.indentation().newline &&
               !dies_in_text(terminal, state, texts_[next]))
             next_terminals.add(next);
-        if (!next_terminals.empty()) separator.unended.emplace_back(terminal, std::move(next_terminals));
+        if (!next_terminals.empty()) separator.unended.push_back({terminal, state, std::move(next_terminals)});
       }
       bool is_valid_everywhere = can_separate(separator, tried_.tried_first(), kNoTerminal);
       for (int32_t t = 0; t < count; ++t) {
@@ -266,27 +267,37 @@ void SafeWitnesses::find_separators() {
 bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const {
   if (separator.shadowing.intersects(tried)) return false;
   return std::ranges::none_of(separator.unended, [&](const auto& each) {
-    return tried.has(each.first) && (terminal == kNoTerminal || each.second.intersects(followers_.row(terminal)));
+    return tried.has(each.terminal) && (terminal == kNoTerminal || each.next.intersects(followers_.row(terminal)));
   });
+}
+
+// Whether a separator may be needed after the text of a terminal. `open`: the terminals that may match more.
+bool SafeWitnesses::needs_separator(int32_t terminal, const OpenTerminals& open) {
+  for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
+    if (!texts_[t].empty() && followers_.can_follow(terminal, t) && !all_die_in_text(open, texts_[t])) return true;
+  return false;
+}
+
+// The first separator that is valid after the text of a terminal; null if none is.
+const SafeWitnesses::Separator* SafeWitnesses::find_separator(int32_t terminal, const OpenTerminals& open) {
+  const auto it = std::ranges::find_if(
+      separators_, [&](const Separator& each) { return each.is_valid[terminal] && all_die_in_text(open, each.text); });
+  return it == separators_.end() ? nullptr : &*it;
 }
 
 // Returns the number of tokens that may be needed between the text of a terminal and the next text; kNever if no
 // separator is known.
 int64_t SafeWitnesses::separator_tokens_after(int32_t terminal) {
   const OpenTerminals open = open_after(texts_[terminal], terminal);
-  bool needs_separator = false;
-  for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
-    if (texts_[t].empty() || !followers_.can_follow(terminal, t) || all_die_in_text(open, texts_[t])) continue;
-    if (t == lexemes_.indentation().newline) return kNever;
-    needs_separator = true;
-  }
-  if (!needs_separator) return 0;
-  for (const Separator& separator : separators_) {
-    if (!separator.is_valid[terminal] || !all_die_in_text(open, separator.text)) continue;
-    enduring_.add_separator(separator.text);
-    return separator.tokens;
-  }
-  return kNever;
+  const int32_t newline = lexemes_.indentation().newline;
+  if (newline != kNoTerminal && !texts_[newline].empty() && followers_.can_follow(terminal, newline) &&
+      !all_die_in_text(open, texts_[newline]))
+    return kNever;
+  if (!needs_separator(terminal, open)) return 0;
+  const Separator* separator = find_separator(terminal, open);
+  if (!separator) return kNever;
+  enduring_.add_separator(separator->text);
+  return separator->tokens;
 }
 
 // `separate`: returns whether the competing terminals that remain after a separator are harmless.

@@ -14,6 +14,7 @@
 //     (3) consider the terminals that could still match more than w(T): while the lexer reads the text of any terminal
 //         that can follow T, none of them matches, and all are dead after it.
 //
+// (3) also holds if none of them matches in any sequence of texts that can follow (harmless_separators.cpp).
 // Competing terminals of earlier lexemes may remain if they do not match (competing_terminals.hpp).
 //
 // Then any sequence of such terminals that the parser accepts can be written: t(T1) w(T1) t(T2) ... So there are no
@@ -83,8 +84,12 @@ class SafeWitnesses {
     int64_t tokens;
     std::string text;
     TerminalSet shadowing;  // terminals that match a prefix of `text` and are tried first
-    // Terminals that may match more than `text`, each with the terminals whose texts do not end it, if there are any.
-    std::vector<std::pair<int32_t, TerminalSet>> unended;
+    // Terminals that may match more than `text`, their states, and the terminals whose texts do not end them.
+    struct Unended {
+      int32_t terminal, state;
+      TerminalSet next;
+    };
+    std::vector<Unended> unended;
     std::vector<uint8_t> is_valid;  // by the terminal that was read last; the last element: after any terminal
   };
   std::vector<std::string> find_texts(int32_t terminal, size_t max_texts);
@@ -93,6 +98,11 @@ class SafeWitnesses {
   bool is_read_as(std::string_view text, int32_t terminal);
   void find_separators();
   bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const;
+  bool needs_separator(int32_t terminal, const OpenTerminals& open);
+  const Separator* find_separator(int32_t terminal, const OpenTerminals& open);
+  void allow_harmless_separator();
+  bool is_harmless(const Separator& separator, int32_t terminal, const std::vector<std::string>& separators);
+  bool never_matches(int32_t competitor, int32_t state, int32_t last, const std::vector<std::string>& separators);
   int64_t separator_tokens_after(int32_t terminal);
   bool is_newline_sure();
   void find_lines(size_t symbols);
@@ -116,6 +126,7 @@ class SafeWitnesses {
   bool all_sure_ = true;
   std::vector<std::string> texts_;     // by terminal; empty: no sure text, or a control token
   std::vector<Separator> separators_;  // in ascending order of tokens
+  int64_t steps_left_ = 0;             // of the search for harmless separators
   std::vector<int64_t> weights_, guesses_;
   std::unordered_map<uint64_t, Demand> demands_;
   SureLines lines_;

@@ -45,7 +45,8 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const LexerKeywordList& keywords,
                                           const std::vector<int32_t>& control, const LexerContextList& contexts,
-                                          bool contextual, const std::optional<IndentationValues>& lines,
+                                          bool contextual, const LexerContextList& rows,
+                                          const std::optional<IndentationValues>& lines,
                                           const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
                                           int64_t call_work) {
   const size_t count = terminals.size();
@@ -69,6 +70,11 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
     lexer_contexts.by_marks[marks] = accepted;
   }
   lexer_contexts.try_all = !contextual;
+  for (const auto& [tried, preceding] : rows) {
+    for (int32_t terminal : tried) check(terminal);
+    for (int32_t terminal : preceding) check(terminal);
+    lexer_contexts.rows.push_back({tried, preceding});
+  }
   Indentation indentation;
   if (lines) indentation = make_indentation(*lines, static_cast<int32_t>(count), rules->vocabulary->size);
   nb::gil_scoped_release release;
@@ -99,6 +105,8 @@ Args:
         The numbers of marks follow those of the terminals.
     contextual: whether to try only the terminals that the rules can accept, and those of the context. If not,
         all are tried.
+    rows: (tried, preceding): after a terminal, only the tried terminals of one of its rows are tried, and the
+        ignored ones. Empty: unknown.
     indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
         `guided.ir.Indentation`. Terminals are given by number, `indent` and `dedent` as symbols of the rules.
     vocabulary: the vocabulary of the output.
@@ -110,7 +118,7 @@ Args:
 void bind_lexer(nb::module_& m) {
   nb::class_<CompiledLexer, Compiled>(m, "CompiledLexer", "A compiled grammar with a lexer.")
       .def(nb::new_(&make_lexer), "rules"_a, "terminals"_a, "ignored"_a, "keywords"_a, "control"_a, "contexts"_a,
-           "contextual"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a, kMakeLexed)
+           "contextual"_a, "rows"_a, "indentation"_a.none(), "vocabulary"_a, "memory"_a, "call_work"_a, kMakeLexed)
       .def_prop_ro("sure", &CompiledLexer::is_sure,
                    "Whether every terminal has a text that can be written wherever the parser accepts the terminal.")
       .def_prop_ro("lexemes", &CompiledLexer::lexeme_states, "How many lexer states have been visited so far.")

@@ -150,8 +150,9 @@ class LexerCompiler {
     const std::optional<IndentationValues> lines = read_indentation(in.next());
     const LexerContextList by_marks = read_contexts(in);
     const bool contextual = in.next();
+    const LexerContextList rows = read_rows(in);
     const std::vector<int32_t> control(terminals.size(), -1);
-    return make_lexer(rules, patterns, ignored, read_keywords(terminals, patterns), control, by_marks, contextual,
+    return make_lexer(rules, patterns, ignored, read_keywords(terminals, patterns), control, by_marks, contextual, rows,
                       lines, vocabulary_, std::get<2>(limits_), std::get<4>(limits_));
   }
 
@@ -213,6 +214,16 @@ class LexerCompiler {
       for (const uint32_t mark : in.list()) marks.push_back(symbols_.of(mark));
       for (const uint32_t name : in.list())
         if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) terminals.push_back(terminal);
+    }
+    return out;
+  }
+  LexerContextList read_rows(FieldReader& in) const {
+    LexerContextList out;
+    for (uint32_t count = in.next(); count > 0; --count) {
+      auto& [tried, preceding] = out.emplace_back();
+      for (std::vector<int32_t>* terminals : {&tried, &preceding})
+        for (const uint32_t name : in.list())
+          if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) terminals->push_back(terminal);
     }
     return out;
   }

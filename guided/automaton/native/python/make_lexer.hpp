@@ -12,7 +12,7 @@
 
 namespace guided {
 
-// (marks, terminals)
+// (marks, terminals), or (the terminals of a row, the terminals after which it is tried)
 using LexerContextList = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;
 // (terminal, keyword, embedded, pattern)
 using LexerKeywordList = std::vector<std::tuple<int32_t, int32_t, bool, std::shared_ptr<CompiledRules>>>;
@@ -26,7 +26,8 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const LexerKeywordList& keywords,
                                           const std::vector<int32_t>& control, const LexerContextList& contexts,
-                                          bool contextual, const std::optional<IndentationValues>& lines,
+                                          bool contextual, const LexerContextList& rows,
+                                          const std::optional<IndentationValues>& lines,
                                           const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
                                           int64_t call_work);
 

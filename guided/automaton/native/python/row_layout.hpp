@@ -134,7 +134,8 @@ inline const std::array<std::vector<FieldLayout>, kKinds>& row_layout() {
        {Names},
        {OptionalRow, kinds_of({RowKind::Indentation})},
        {Contexts},
-       {Flag}},
+       {Flag},
+       {Contexts}},
       {},  // Ending
       {},  // Region
       {{Later}, {Hex}, {Count}},

@@ -106,7 +106,7 @@ class TableBuilder {
   std::shared_ptr<TokenTable> finish(bool reads_only_bytes);
 
  private:
-  static constexpr size_t kMaxRemainders = 300000;  // a table with more is not worth its memory
+  static constexpr size_t kMaxRemainders = 5000;  // with more, it is faster to walk the vocabulary for each state
   // Tokens with the same label: ranges of the trie's payloads, bits, ids and lists of ids.
   struct CollectedSet {
     Label label;

@@ -111,17 +111,17 @@ class Lookaheads {
     sort_by(lookback_, automaton.state_count(), &Lookback::state);
   }
 
-  std::optional<std::vector<LalrRow>> rows() {
+  std::optional<LalrTable> table() {
     Sets follow = read_sets();
     std::vector<std::pair<int32_t, int32_t>> includes;
     for (const auto& each : includes_) includes.emplace_back(each.call, each.caller);
     const Sets read = follow;
     const auto order = close(Edges(root_ + 1, includes), follow, steps_);
-    if (has_conflict(follow)) return std::nullopt;
+    if (has_reduce_conflict(follow)) return std::nullopt;
     const Sets certain = certain_sets(read, follow, order);
-    std::vector<LalrRow> out;
+    LalrTable out{{}, has_shift_conflict_};
     for (int32_t state = 0; state < automaton_.state_count(); ++state)
-      if (state == 0 || is_entered_by_terminal(state)) out.push_back(make_row(state, follow, certain));
+      if (state == 0 || is_entered_by_terminal(state)) out.rows.push_back(make_row(state, follow, certain));
     return out;
   }
 
@@ -175,7 +175,8 @@ class Lookaheads {
     return out;
   }
 
-  bool has_conflict(const Sets& follow) {
+  // Also sets `has_shift_conflict_`.
+  bool has_reduce_conflict(const Sets& follow) {
     std::vector<uint64_t> reduced(follow.words()), lookahead(follow.words());
     for (size_t i = 0; i < lookback_.size();) {
       const int32_t state = lookback_[i].state;
@@ -192,6 +193,8 @@ class Lookaheads {
           reduced[word] |= lookahead[word];
         }
       }
+      for (const int32_t symbol : automaton_.read_symbols(state))
+        if (!rules_.is_rule(symbol)) has_shift_conflict_ |= (reduced[symbol / 64] >> (symbol % 64) & 1) != 0;
     }
     return false;
   }
@@ -272,12 +275,13 @@ class Lookaheads {
   int32_t root_ = 0;                  // the call of rule 0, which has no transition
   std::vector<Inclusion> includes_;
   std::vector<Lookback> lookback_;
+  bool has_shift_conflict_ = false;
 };
 
 }  // namespace
 
-std::optional<std::vector<LalrRow>> lalr_rows(const Rules& rules, const Lr0& automaton, Steps& steps) {
-  return Lookaheads(rules, automaton, steps).rows();
+std::optional<LalrTable> lalr_table(const Rules& rules, const Lr0& automaton, Steps& steps) {
+  return Lookaheads(rules, automaton, steps).table();
 }
 
 }  // namespace guided::lark

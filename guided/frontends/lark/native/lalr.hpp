@@ -8,6 +8,8 @@
 // it can follow regardless of the state from which the rule was called. These terminals are the greatest solution of
 // the same equations, with an intersection over the callers instead of a union.
 //
+// If a state can both shift a terminal and reduce on it, Lark's table shifts. That is a *shift conflict*.
+//
 // Cost: calls times the symbols of their alternatives, and one bit per terminal for each call and inclusion. Bounded by
 // `Steps`.
 #pragma once
@@ -28,7 +30,12 @@ struct LalrRow {
   Terminals terminals, doubtful;
 };
 
-// The rows that are described at the top of this file; nothing if there is a reduce/reduce conflict.
-std::optional<std::vector<LalrRow>> lalr_rows(const Rules& rules, const Lr0& automaton, Steps& steps);
+struct LalrTable {
+  std::vector<LalrRow> rows;  // see the top of this file
+  bool has_shift_conflict;
+};
+
+// Nothing if there is a reduce/reduce conflict.
+std::optional<LalrTable> lalr_table(const Rules& rules, const Lr0& automaton, Steps& steps);
 
 }  // namespace guided::lark

@@ -135,16 +135,16 @@ class NamedRules {
 };
 
 // The states that the living alternatives lead to, with only the items of living alternatives. Terminals that only dead
-// alternatives can take are doubtful, too.
-nb::list states_of_living(NamedRules& named, const Lr0& automaton, const std::vector<LalrRow>& rows,
-                          const Rules& living, int64_t most) {
+// alternatives can take are doubtful, too. Also returns whether the living alternatives have no conflict.
+std::pair<nb::list, bool> states_of_living(NamedRules& named, const Lr0& automaton, const std::vector<LalrRow>& rows,
+                                           const Rules& living, int64_t most) {
   Steps steps(most);
   const Lr0 part(living, steps);
   std::vector<const LalrRow*> rows_by_state(automaton.state_count()), part_rows_by_state(part.state_count());
   for (const LalrRow& row : rows) rows_by_state[row.state] = &row;
-  const auto part_rows = lalr_rows(living, part, steps);
-  if (part_rows)
-    for (const LalrRow& row : *part_rows) part_rows_by_state[row.state] = &row;
+  const auto part_table = lalr_table(living, part, steps);
+  if (part_table)
+    for (const LalrRow& row : part_table->rows) part_rows_by_state[row.state] = &row;
   nb::list out;
   for (const auto& [own, other] : automaton.paired_states(part, steps)) {
     if (rows_by_state[own] == nullptr) continue;
@@ -155,7 +155,7 @@ nb::list states_of_living(NamedRules& named, const Lr0& automaton, const std::ve
     out.append(nb::make_tuple(named.items(part.kernel(other)), named.terminal_set(rows_by_state[own]->terminals),
                               named.terminal_set(doubtful)));
   }
-  return out;
+  return {out, part_table && !part_table->has_shift_conflict};
 }
 
 nb::object lalr_states(const nb::dict& rule_dict, const nb::str& start, int64_t most,
@@ -164,14 +164,18 @@ nb::object lalr_states(const nb::dict& rule_dict, const nb::str& start, int64_t 
   try {
     Steps steps(most);
     const Lr0 automaton(named.rules, steps);
-    const auto rows = lalr_rows(named.rules, automaton, steps);
-    if (!rows) return nb::none();
-    if (living) return states_of_living(named, automaton, *rows, named.with_living(*living), most);
+    const auto table = lalr_table(named.rules, automaton, steps);
+    if (!table) return nb::none();
+    if (living) {
+      const auto [states, is_deterministic] =
+          states_of_living(named, automaton, table->rows, named.with_living(*living), most);
+      return nb::make_tuple(states, is_deterministic);
+    }
     nb::list out;
-    for (const LalrRow& row : *rows)
+    for (const LalrRow& row : table->rows)
       out.append(nb::make_tuple(named.items(automaton.kernel(row.state)), named.terminal_set(row.terminals),
                                 named.terminal_set(row.doubtful)));
-    return out;
+    return nb::make_tuple(out, !table->has_shift_conflict);
   } catch (const TooLarge&) {
     return nb::none();
   }
@@ -202,9 +206,9 @@ NB_MODULE(_lark, m) {
   m.def("lalr_states", &lalr_states, nb::arg("rules"), nb::arg("start"), nb::arg("most"),
         nb::arg("living") = nb::none(),
         nb::sig("def lalr_states(rules: dict[str, typing.Any], start: str, most: int, living: dict[str, list[int]] | "
-                "None = None) -> list[tuple[list[tuple[str, int, "
-                "int]], frozenset[str], frozenset[str]]] | None"),
-        R"(Kernel, terminals and doubtful terminals of states of the LALR(1) table.
+                "None = None) -> tuple[list[tuple[list[tuple[str, int, "
+                "int]], frozenset[str], frozenset[str]]], bool] | None"),
+        R"((states, whether there is no conflict). A state: its kernel, terminals and doubtful terminals.
 
 The states are the first one, and those that a terminal leads to. None: there is no table, or it takes more than
 `most` steps.

@@ -1,0 +1,98 @@
+// Finds a separator after which no competing terminal ever matches, for terminals that have no other separator.
+//
+// Problem. A competing terminal may survive a separator and the text after it. In JavaScript, `LATE` is a comment with a
+// line break before `++`. After `a `, the `/` of a division may begin this comment.
+//
+// In: the texts of all terminals, and the separators that are used between them. Out: whether a competing terminal
+// matches in no sequence of these texts. In `a / b`, neither `/` nor `*` follows the `/`, so no comment has begun.
+//
+// How: a search over the states of the competing terminal, as in competing_terminals.hpp. It distinguishes the terminal
+// that was read last, because the separator is valid only after this terminal. The result depends on the separators in
+// use. So only one separator is added to them.
+//
+// Cost: at most kMaxSteps texts are read for each grammar.
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "lexer/safe_witnesses.hpp"
+
+namespace guided {
+
+namespace {
+constexpr int64_t kMaxSteps = 1 << 20;
+}
+
+// Makes a separator valid after terminals that have none, if the terminals that may match more never match. This is
+// proven for sequences of texts and separators that are used, so at most one separator is added to these.
+void SafeWitnesses::allow_harmless_separator() {
+  if (lexemes_.indentation().is_given) return;
+  std::vector<std::pair<int32_t, OpenTerminals>> unseparated;
+  std::vector<std::string> used;
+  for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
+    if (texts_[t].empty()) continue;
+    OpenTerminals open = open_after(texts_[t], t);
+    if (!needs_separator(t, open)) continue;
+    if (const Separator* separator = find_separator(t, open))
+      used.push_back(separator->text);
+    else
+      unseparated.emplace_back(t, std::move(open));
+  }
+  sort_unique(used);
+  steps_left_ = kMaxSteps;
+  bool has_helped = unseparated.empty();
+  for (Separator& separator : separators_) {
+    if (has_helped) return;
+    std::vector<std::string> separators = used;
+    separators.push_back(separator.text);
+    for (const auto& [terminal, open] : unseparated) {
+      if (!all_die_in_text(open, separator.text) || !is_harmless(separator, terminal, separators)) continue;
+      separator.is_valid[terminal] = true;
+      has_helped = true;
+    }
+  }
+}
+
+bool SafeWitnesses::is_harmless(const Separator& separator, int32_t terminal,
+                                const std::vector<std::string>& separators) {
+  const TerminalSet& tried = tried_.tried_after(terminal);
+  return !separator.shadowing.intersects(tried) &&
+         std::ranges::all_of(separator.unended, [&](const Separator::Unended& each) {
+           return !tried.has(each.terminal) || !each.next.intersects(followers_.row(terminal)) ||
+                  never_matches(each.terminal, each.state, terminal, separators);
+         });
+}
+
+// Whether a competing terminal matches in no sequence of texts and separators that can follow terminal `last` and a
+// separator. `state`: the competitor's state after this separator. False if the search exceeds its limit.
+bool SafeWitnesses::never_matches(int32_t competitor, int32_t state, int32_t last,
+                                  const std::vector<std::string>& separators) {
+  TerminalAutomaton& automaton = lexemes_.terminals()[competitor].automaton;
+  using Node = std::tuple<int32_t, bool, int32_t>;  // the last terminal, whether a separator follows it, the state
+  std::set<Node> visited{{last, true, state}};
+  std::vector<Node> todo(visited.begin(), visited.end());
+  auto reach = [&](int32_t terminal, bool is_separated, int32_t from, std::string_view text) {
+    if (--steps_left_ < 0) return false;
+    for (char c : text) {
+      from = automaton.step(from, static_cast<uint8_t>(c));
+      if (from == kDead) return true;
+      if (automaton.matches(from)) return false;
+    }
+    const Node node{terminal, is_separated, from};
+    if (visited.insert(node).second) todo.push_back(node);
+    return true;
+  };
+  while (!todo.empty()) {
+    const auto [terminal, is_separated, from] = todo.back();
+    todo.pop_back();
+    for (size_t i = 0; !is_separated && i < separators.size(); ++i)
+      if (!reach(terminal, true, from, separators[i])) return false;
+    for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
+      if (!texts_[t].empty() && followers_.can_follow(terminal, t) && (is_separated || follows_directly(terminal, t)) &&
+          !reach(t, false, from, texts_[t]))
+        return false;
+  }
+  return true;
+}
+
+}  // namespace guided
