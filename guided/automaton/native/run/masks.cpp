@@ -195,22 +195,6 @@ void MaskBuilder::add_leaving(const Thread& t, const TokenTable& table, const To
   if (staying_beyond > 0) add_remainders(table.remainders_of_staying(staying_beyond, vocabulary_.tokens));
 }
 
-// Adds all tokens that a thread can read, except the tokens that stay. Near a bound, only few nodes of the vocabulary's
-// trie can be reached. Subtrees in which all tokens stay are skipped.
-void MaskBuilder::add_by_walk(const Thread& t, const TokenSet& staying, MaskRecipe& out) {
-  const TokenTrie& trie = vocabulary_.trie;
-  // By payload: how many tokens before it do not stay.
-  std::vector<int32_t> others_before(trie.payloads().size() + 1, 0);
-  for (size_t i = 0; i + 1 < others_before.size(); ++i)
-    others_before[i + 1] = others_before[i] + !staying.has(trie.payloads()[i]);
-  walk_trie_from(arena_, trie, 0, arena_.state_of_thread(t), [&](const TokenTrie::Node& node, int32_t state) {
-    if (others_before[node.subtree_hi] == others_before[node.payload_lo]) return false;
-    if (others_before[node.payload_hi] > others_before[node.payload_lo] && at_boundary(arena_, state))
-      for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) out.sparse.push_back(trie.payloads()[i]);
-    return true;
-  });
-}
-
 const TokenSet& MaskBuilder::within_bounds(const TokenTable& table, const Thread& t) {
   const Rule& rule = arena_.grammar().rule_at(t.pos);
   // No token counts further than `max_count`, so all larger distances to a bound are equivalent.
@@ -232,30 +216,36 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   auto out = std::make_unique<MaskRecipe>();
   const Grammar& g = arena_.grammar();
   std::vector<const Share*> shares;
+  bool needs_walk = is_near_limit(state);
   for (const Thread& t : c) {
+    if (needs_walk) break;
     if (t.pos == kExit) continue;
     const Position& p = g.positions[t.pos];
     for (const TokenEdge& edge : g.tokens_of(p)) out->sparse.push_back(edge.token);
     if (p.bytes.count() == 0) continue;
     TokenTable& tokens = table(t);
-    if (t.mem > kLastUnknownSet && !tokens.overflow) {
-      shares.push_back(&share_of(t, tokens));
-      continue;
-    }
     if (tokens.overflow) {
-      each_token(arena_.state_of_thread(t), [&](int32_t token, int32_t) { out->sparse.push_back(token); });
+      needs_walk = true;
+      break;
+    }
+    if (t.mem > kLastUnknownSet) {
+      shares.push_back(&share_of(t, tokens));
       continue;
     }
     const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, t) : tokens.staying;
     out->add(staying);
     add_leaving(t, tokens, staying, *out);
   }
-  if (!shares.empty()) add_shares(shares, *out);
-  if (is_near_limit(state)) {
+  if (needs_walk) {
     *out = {};
-    out->sparse = walk_all(state);
-  } else if (c.accepting)
-    out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+    if (is_near_limit(state))
+      out->sparse = walk_all(state);
+    else
+      add_walked(state, *out);
+  } else if (!shares.empty()) {
+    add_shares(shares, *out);
+  }
+  if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   if (out->sparse.size() > kMaxSparse) {
     out->own.push_back(make_token_set(std::move(out->sparse), vocabulary_.words));
     out->sparse.clear();
@@ -281,23 +271,6 @@ bool MaskBuilder::is_near_limit(int32_t state) const {
   for (const Thread& t : arena_.config(state))
     if (t.pos != kExit && is_near(g.rule_at(t.pos), t.reg)) return true;
   return false;
-}
-
-std::vector<int32_t> MaskBuilder::walk_all(int32_t state) {
-  std::vector<int32_t> ids;
-  each_token(state, [&](int32_t token, int32_t next_state) {
-    if (arena_.end_token(next_state) != kDead) ids.push_back(token);
-  });
-  const Config& c = arena_.config(state);
-  const Grammar& g = arena_.grammar();
-  for (const Thread& t : c) {
-    if (t.pos == kExit) continue;
-    const Position& p = g.positions[t.pos];
-    for (const TokenEdge& edge : g.tokens_of(p)) ids.push_back(edge.token);
-  }
-  if (c.accepting) ids.insert(ids.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
-  sort_unique(ids);
-  return ids;
 }
 
 }  // namespace guided

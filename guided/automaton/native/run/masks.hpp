@@ -130,6 +130,17 @@ class MaskBuilder {
   // Adds the tokens that leave the frame of a thread without a seen set. `staying`: the tokens that stay.
   void add_leaving(const Thread& thread, const TokenTable& table, const TokenSet& staying, MaskRecipe& out);
   void add_by_walk(const Thread& thread, const TokenSet& staying, MaskRecipe& out);
+  // The tokens that a top of a stack allows, without those that leave it. `leaving`: disjoint ranges of the trie's
+  // payloads, in ascending order.
+  struct TopWalk {
+    struct Range {
+      int32_t from, to;
+    };
+    TokenSet staying;
+    std::vector<Range> leaving;
+  };
+  void add_walked(int32_t state, MaskRecipe& out);
+  const TopWalk& walk_of_top(int32_t top);
   bool is_near_limit(int32_t state) const;
   Counts counts_at_exit(const Thread& thread) const;
   // The state after the frame of a thread has returned and the scopes that the frame opened are closed. The text of the
@@ -178,6 +189,7 @@ class MaskBuilder {
   // By a hash of the entries; of equal tables, only the first.
   std::multimap<uint64_t, const TokenTable*> tables_by_content_;
   std::unordered_map<const TokenTable*, const TokenTable*> first_equal_tables_;
+  std::unordered_map<int32_t, std::unique_ptr<TopWalk>> top_walks_;    // by top
   std::map<std::pair<int32_t, int32_t>, SiblingTable> latest_tables_;  // by rule and following bytes
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> tables_;
