@@ -168,6 +168,11 @@ struct ByteSet {
     for (int i = 0; i < 4; ++i) w[i] |= o.w[i];
     return *this;
   }
+  ByteSet& operator&=(const ByteSet& o) {
+    for (int i = 0; i < 4; ++i) w[i] &= o.w[i];
+    return *this;
+  }
+  bool empty() const { return !(w[0] | w[1] | w[2] | w[3]); }
   bool operator==(const ByteSet& o) const {
     return w[0] == o.w[0] && w[1] == o.w[1] && w[2] == o.w[2] && w[3] == o.w[3];
   }

@@ -9,8 +9,9 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMaxLexerStates = 2048;  // the limit on the lexer states that one search visits
-}
+constexpr size_t kMaxLexerStates = 2048;   // the limit on the lexer states that one search visits
+constexpr size_t kMaxFreeEndStates = 256;  // the same for a search for one end
+}  // namespace
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
   for (End& each : ends)
@@ -71,6 +72,54 @@ bool LexemeEnds::record_line(const std::vector<Node>& nodes, int32_t node, int32
   return ends_with_line_feed;
 }
 
+// Records that the lexeme at a node can end like `end`, for all nodes on the path to it.
+void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, const FreeEnd& end) {
+  const auto [bytes, path] = path_to(nodes, node);
+  const std::string text = bytes + end.text;
+  const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
+  for (size_t k = 0; k < path.size(); ++k) {
+    FreeEnd& out = free_ends_[pair_key(path[k].lexeme, path[k].competing)];
+    if (out.is_found) continue;
+    out = end;
+    out.is_searched = true;
+    out.is_found = tokens[k] < kNever;
+    out.tokens = tokens[k] + end.demand.tokens;
+    out.text = text.substr(k);
+  }
+}
+
+const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
+  const uint64_t key = pair_key(from.lexeme, from.competing);
+  if (const auto it = free_ends_.find(key); it != free_ends_.end() && it->second.is_searched) return it->second;
+  std::vector<Node> nodes{{from, -1, 0}};
+  std::unordered_set<uint64_t> seen{pair_key(lexemes_.state(from.lexeme).shape, from.competing)};
+  for (int32_t i = 0; i < static_cast<int32_t>(nodes.size()) && nodes.size() < kMaxFreeEndStates; ++i) {
+    const UnfinishedLexeme current = nodes[i].unfinished;
+    const LexemeState& state = lexemes_.state(current.lexeme);
+    const auto known = free_ends_.find(pair_key(current.lexeme, current.competing));
+    if (known != free_ends_.end() && known->second.is_found) {
+      record_free_end(nodes, i, FreeEnd(known->second));
+      break;
+    }
+    if (state.label != kNoTerminal && !lexemes_.indentation().is_line(state.label)) {
+      FreeEnd end{.is_searched = true, .is_found = true, .label = state.label, .ignored = state.ignored, .text = ""};
+      const int32_t pending = competing_.add(current.competing, current.lexeme);
+      end.demand = demand({.label = end.label, .ignored = end.ignored, .tokens = 0, .competing = pending});
+      if (end.demand.tokens < kNever && end.demand.last == kWord) {
+        record_free_end(nodes, i, end);
+        break;
+      }
+    }
+    competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
+      if (seen.insert(pair_key(lexemes_.state(lexeme).shape, competing)).second)
+        nodes.push_back({{lexeme, competing}, i, byte});
+    });
+  }
+  FreeEnd& out = free_ends_[key];
+  out.is_searched = true;
+  return out;
+}
+
 const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   if (const Ends& found = entry(from); found.is_searched) return found.list;
   std::vector<Node> nodes{{from, -1, 0}};
@@ -124,13 +173,6 @@ Demand LexemeEnds::demand(const End& end) {
   const Indentation& indentation = lexemes_.indentation();
   const bool has_no_terminal = end.ignored || end.label == indentation.newline || indentation.is_line(end.label);
   return sure_texts_.demand(end.competing, has_no_terminal ? static_cast<int32_t>(kNoTerminal) : end.label);
-}
-
-int64_t LexemeEnds::min_tokens(UnfinishedLexeme unfinished) {
-  int64_t out = kNever;
-  for (const End& end : ends(unfinished))
-    if (const Demand needed = demand(end); needed.last == kWord) out = std::min(out, end.tokens + needed.tokens);
-  return out;
 }
 
 int64_t LexemeEnds::line_tokens(UnfinishedLexeme unfinished, int32_t width) {
@@ -230,14 +272,21 @@ int64_t LexedRests::distance(int32_t place, UnfinishedLexeme unfinished) {
                                  next_place, readings_.competing_after(unfinished.competing, unfinished.lexeme))));
 }
 
+bool LexedRests::has_free_end(UnfinishedLexeme unfinished) {
+  if (ends_.free_end(unfinished).is_found) return true;
+  return std::ranges::any_of(ends_.ends(unfinished), [&](const LexemeEnds::End& end) {
+    const Demand demand = ends_.demand(end);
+    return demand.tokens < kNever && demand.last == kWord;
+  });
+}
+
 bool LexedRests::viable(int32_t state) {
   if (state == kDead) return false;
   if (state >= static_cast<int32_t>(viable_.size())) viable_.resize(state + 1);
   if (viable_[state] == 0) {
     const std::vector<Reading> readings = readings_.readings(state);
     const bool is_viable = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure(r.place) && (r.boundary ? r.competing == 0 : ends_.min_tokens({r.lexeme, r.competing}) < kNever))
-        return true;
+      if (all_sure(r.place) && (r.boundary ? r.competing == 0 : has_free_end({r.lexeme, r.competing}))) return true;
       return distance(r) < kNever;
     });
     if (state >= static_cast<int32_t>(viable_.size())) viable_.resize(state + 1);

@@ -8,6 +8,9 @@
 // An unfinished newline may become a line of its current width or more. With another line feed, it may become a line of
 // any width. So only the text before the spaces is stored for a line: empty, or up to a line feed (safe_witnesses.hpp).
 //
+// Most lexemes can end so that any text can follow. The first such end (`free_end`) is found without searching for all
+// others. It suffices to prove that there is a completion if all terminals have sure texts.
+//
 // Cost: a search visits at most kMaxLexerStates states. It also records each end that it finds for the states on the
 // path to it.
 #pragma once
@@ -38,10 +41,21 @@ class LexemeEnds {
     std::string text;  // written before the spaces
     int32_t width;     // the width of the line after `text`
   };
+  // An end after which any text can follow. `text` finishes the lexeme.
+  struct FreeEnd {
+    bool is_searched = false, is_found = false;
+    int32_t label = kNoTerminal;
+    bool ignored = false;
+    Demand demand = {};
+    int64_t tokens = kNever;  // of `text` and `demand`
+    std::string text;
+  };
   LexemeEnds(Lexemes& lexemes, CompetingTerminals& competing, SafeWitnesses& sure_texts,
              const TokenVocabulary& vocabulary)
       : lexemes_(lexemes), competing_(competing), sure_texts_(sure_texts), vocabulary_(vocabulary) {}
   const std::vector<End>& ends(UnfinishedLexeme unfinished);
+  // May miss an end that is far away.
+  const FreeEnd& free_end(UnfinishedLexeme unfinished);
   // Whether `ends` has all labels that the lexeme may get.
   bool is_complete(UnfinishedLexeme unfinished) { return ends(unfinished), entry(unfinished).is_complete; }
   // All ends except lines, without their tokens; null if the search has not found all of them.
@@ -50,7 +64,6 @@ class LexemeEnds {
   }
   // The demand of the competing terminals that are pending after an end.
   Demand demand(const End& end);
-  int64_t min_tokens(UnfinishedLexeme unfinished);  // the minimum number of tokens after which any text can follow
   // The texts that make the lexeme a line, if newlines are sure.
   const std::vector<Line>& lines(UnfinishedLexeme unfinished) { return ends(unfinished), entry(unfinished).lines; }
   // The tokens that make the lexeme a line of this width, or kNever.
@@ -75,6 +88,7 @@ class LexemeEnds {
   };
   Ends& entry(UnfinishedLexeme unfinished) { return ends_[pair_key(unfinished.lexeme, unfinished.competing)]; }
   static void add(std::vector<End>& ends, const End& end);
+  void record_free_end(const std::vector<Node>& nodes, int32_t node, const FreeEnd& end);
   bool record_end(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   bool record_line(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   Lexemes& lexemes_;
@@ -82,6 +96,7 @@ class LexemeEnds {
   SafeWitnesses& sure_texts_;
   const TokenVocabulary& vocabulary_;
   std::unordered_map<uint64_t, Ends> ends_;
+  std::unordered_map<uint64_t, FreeEnd> free_ends_;
 };
 
 // The distance from a reading to the end: decides whether the output can be completed, and with how many tokens.
@@ -149,6 +164,7 @@ class LexedRests {
     int64_t tokens;
     int32_t completion;  // the number of a completion that contains the reading; -1: none
   };
+  bool has_free_end(UnfinishedLexeme unfinished);
   int64_t sure_distance(const Reading& reading);
   int64_t sure_distance_at_boundary(int32_t place, int32_t competing);
   bool is_surely_dead(const Reading& reading);

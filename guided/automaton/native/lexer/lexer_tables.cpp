@@ -17,6 +17,7 @@ void LexerTables::clear() {
   loop_results_.clear();
   rest_ids_.clear();
   rests_.resize(1);
+  rest_bytes_.resize(1);
   has_disjoint_spots_.clear();
   memory_ = 0;
   ++clear_count_;
@@ -30,7 +31,8 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
   if (groups.size() > 1) {
     out = std::make_unique<Table>();
     for (int32_t group : groups)
-      if (const Table& part = table(group, rest); !part.empty()) out->parts.push_back(&part);
+      if (!readable_bytes(group, rest).empty())
+        if (const Table& part = table(group, rest); !part.empty()) out->parts.push_back(&part);
   } else {
     out = build(lexeme, rest);
   }
@@ -41,10 +43,16 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
   return *(tables_[key] = std::move(out));
 }
 
+// The bytes with which the lexeme continues at some spot of the rest.
+ByteSet LexerTables::readable_bytes(int32_t lexeme, Rest rest) const {
+  ByteSet out = lexemes_.state(lexeme).bytes;
+  if (rest != kRoot) out &= rest_bytes_[rest];
+  return out;
+}
+
 void LexerTables::walk(int32_t lexeme, Rest rest, WalkResult& found) {
   if (rest == kRoot) return collect_below(lexeme, spot(0, 0), found);
-  const ByteSet bytes = lexemes_.state(lexeme).bytes;
-  bytes.each([&](uint8_t byte) {
+  readable_bytes(lexeme, rest).each([&](uint8_t byte) {
     const int32_t next = lexemes_.step(lexeme, byte);
     if (next == kNoLexeme) return;
     const std::vector<Spot>& spots = *rests_[rest];
@@ -145,8 +153,7 @@ void LexerTables::add_differences(int32_t lexeme, int32_t similar, Spot spot, Wa
   const TokenTrie& trie = vocabulary_.trie;
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes |= lexemes_.state(similar).bytes;
-  if (spot.competing != 0)
-    for (int w = 0; w < 4; ++w) bytes.w[w] &= competing_.surviving_bytes(spot.competing).w[w];
+  if (spot.competing != 0) bytes &= competing_.surviving_bytes(spot.competing);
   trie.children(spot.node, bytes, [&](int32_t child) {
     const Spot next = child_spot(child, spot.competing);
     add_differences(lexemes_.step(lexeme, next.byte), lexemes_.step(similar, next.byte), next, added, removed);
@@ -158,6 +165,15 @@ void LexerTables::find_profiles(Table& table, const WalkResult& found) {
   table.unproven = found.unproven;
   for (uint64_t key : found.unfinished) {
     const UnfinishedLexeme unfinished{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
+    if (ends_.sure_texts().all())
+      if (const LexemeEnds::FreeEnd& end = ends_.free_end(unfinished); end.is_found) {
+        const std::vector<Label> labels{{end.label, end.ignored, end.demand.last}};
+        Profile& profile = profiles[{labels, false}];
+        profile.labels = labels;
+        profile.tokens.resize(1);
+        profile.tokens[0] = std::max(profile.tokens[0], end.tokens);
+        continue;
+      }
     std::map<Label, int64_t> ends;
     for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
       const Demand demand = ends_.demand(end);
@@ -265,10 +281,7 @@ void LexerTables::collect_below(int32_t lexeme, Spot spot, WalkResult& found) {
     if (loops & node.classes_below) return collect_loop(lexeme, loops, spot.node, found);
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
-  if (spot.competing != 0) {
-    const ByteSet& surviving = competing_.surviving_bytes(spot.competing);
-    for (int w = 0; w < 4; ++w) bytes.w[w] &= surviving.w[w];
-  }
+  if (spot.competing != 0) bytes &= competing_.surviving_bytes(spot.competing);
   trie.children(spot.node, bytes, [&](int32_t child) {
     const int32_t next = lexemes_.step(lexeme, trie.nodes()[child].byte);
     if (next != kNoLexeme) collect_from(next, child_spot(child, spot.competing), found);
@@ -391,7 +404,11 @@ LexerTables::Rest LexerTables::all_tokens(int32_t competing) {
 LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
   sort_unique(spots);
   auto [it, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
-  if (added) rests_.push_back(std::make_unique<std::vector<Spot>>(std::move(spots)));
+  if (!added) return it->second;
+  ByteSet bytes;
+  for (const Spot& each : spots) bytes.add(each.byte);
+  rest_bytes_.push_back(bytes);
+  rests_.push_back(std::make_unique<std::vector<Spot>>(std::move(spots)));
   return it->second;
 }
 

@@ -85,7 +85,8 @@ class LexerTables {
 
   LexerTables(Lexemes& lexemes, CompetingTerminals& competing, LexemeEnds& ends, const TokenVocabulary& vocabulary)
       : lexemes_(lexemes), competing_(competing), ends_(ends), vocabulary_(vocabulary) {
-    rests_.emplace_back(nullptr);  // kRoot, whose spots are never used
+    rests_.emplace_back(nullptr);  // kRoot, whose spots and bytes are never used
+    rest_bytes_.emplace_back();
   }
   // The reference is valid until `clear`.
   const Table& table(int32_t lexeme, Rest rest);
@@ -160,6 +161,7 @@ class LexerTables {
     void remove(const WalkResult& other);
     size_t memory() const;
   };
+  ByteSet readable_bytes(int32_t lexeme, Rest rest) const;
   void walk(int32_t lexeme, Rest rest, WalkResult& found);
   void find_profiles(Table& table, const WalkResult& found);
   std::unique_ptr<Table> build(int32_t lexeme, Rest rest);
@@ -190,6 +192,7 @@ class LexerTables {
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // the spots of each rest, sorted by byte, then by node
+  std::vector<ByteSet> rest_bytes_;                        // by rest: the bytes of its spots
   std::vector<int8_t> has_disjoint_spots_;                 // by rest; -1: not computed
   struct SpotsHash {
     size_t operator()(const std::vector<Spot>& spots) const {
