@@ -137,7 +137,7 @@ void JsonValues::close_container(Text& out, char kind) {
 
 int32_t JsonValues::word_value(int32_t text) {
   const std::string word = current_word(text);
-  if (is_number(word)) return values_.intern(number_content(word));
+  if (is_number(word)) return values_.intern(canonical_number(word));
   if (word == "true" || word == "false" || word == "null") return values_.intern(std::string(1, 'l').append(word));
   return -1;
 }

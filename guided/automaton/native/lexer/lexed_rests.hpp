@@ -30,7 +30,7 @@ class LexemeEnds {
  public:
   struct End {
     int32_t label;
-    bool ignored;
+    bool is_ignored;
     int64_t tokens;     // the number of tokens that finish the lexeme
     int32_t competing;  // the competing terminals that are then pending
   };

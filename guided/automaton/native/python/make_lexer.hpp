@@ -22,12 +22,10 @@ using IndentationValues =
 
 // Checks its arguments, and throws Python exceptions. Called with the GIL, which it releases meanwhile. See
 // bind_lexer.cpp.
-std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
-                                          const std::vector<std::shared_ptr<CompiledRules>>& terminals,
-                                          const std::vector<bool>& ignored, const LexerKeywordList& keywords,
-                                          const std::vector<int32_t>& control, const LexerContextList& contexts,
-                                          bool contextual, const std::optional<IndentationValues>& lines,
-                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
-                                          int64_t call_work);
+std::shared_ptr<CompiledLexer> make_lexer(
+    const std::shared_ptr<CompiledRules>& rules, const std::vector<std::shared_ptr<CompiledRules>>& terminals,
+    const std::vector<bool>& ignored, const LexerKeywordList& keywords, const std::vector<int32_t>& control_terminals,
+    const LexerContextList& contexts, bool contextual, const std::optional<IndentationValues>& lines,
+    const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory, int64_t call_work);
 
 }  // namespace guided
