@@ -23,7 +23,7 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import OptionError, brief
 
 __all__ = [
@@ -59,7 +59,7 @@ def check_keywords(
 
 def _unknown_keyword_message(function: str, name: str, known_names: list[str], instead: str) -> str:
     if not instead:
-        instead = close_name(name, known_names)
+        instead = find_closest_name(name, known_names)
     hint = "" if not instead else f"did you mean {instead!r}? " if instead in known_names else f"{instead}. "
     options_text = f"The options are {', '.join(known_names)}." if known_names else "It takes no options."
     return f"{function}() has no option {brief(name)}: {hint}{options_text}"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import Chars, Grammar, Node, Repeat, Seq
 from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, union
@@ -76,7 +76,7 @@ def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges
         return _default_class(name) if classes is None else classes[name]
     if len(name) == 1 and (ranges := charset([(ord(name), ord(name))])):
         return ranges
-    close = close_name(name, class_names)
+    close = find_closest_name(name, class_names)
     hint = (
         f"did you mean {close!r}?"
         if close

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.frontends.combinators import Expr
 from guided.frontends.composition import part_kinds
@@ -176,7 +176,7 @@ def check_effects(options: Mapping[str, Any], effective_options: frozenset[str],
     """Raise if an option is unknown, or not one of `effective_options`. `why`: why it would have no effect."""
     for name in options:
         if name not in _ALL_OPTIONS:
-            suggestion = close_name(name, _ALL_OPTIONS)
+            suggestion = find_closest_name(name, _ALL_OPTIONS)
             hint = f": did you mean {suggestion!r}?" if suggestion else ""
             raise OptionError(f"{brief(name)} is not an option of a constraint{hint}")
         if name not in effective_options:

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.errors import UnsupportedError
-from guided.models.block_matrix import ROWS
+from guided.models.block_matrix import TILE_ROWS
 from guided.models.loading.weights import Rows, reorder_rows, take_columns
 
 __all__ = ["ALONE", "WHOLE", "Group", "Parallel"]
@@ -146,7 +146,7 @@ class Parallel:
 
     def _max_tokens(self, tokens: int) -> int:
         """The maximum number of tokens that a rank scores: a multiple of the tile size of a quantised matrix."""
-        return -(-tokens // (self.tensor.size * ROWS)) * ROWS
+        return -(-tokens // (self.tensor.size * TILE_ROWS)) * TILE_ROWS
 
     def _span(self, count: int) -> tuple[int, int]:
         """This rank's range of `count` rows or columns, which the ranks share evenly."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.regex.algebra import run
 from guided.ir.embedded import EmbeddedSchema
@@ -184,5 +184,5 @@ def undefined_rule_hint(name: str, scope: Scope) -> str:
     """A hint for an undefined rule."""
     if not scope:
         return "wrap it in guided.rules(start, name=...)"
-    similar_name = close_name(name, scope)
+    similar_name = find_closest_name(name, scope)
     return f"did you mean {similar_name!r}?" if similar_name else f"the rules defined here are {', '.join(scope):.200}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import Finding
 from guided.frontends.json_schema.documents.keywords import (
     CONSTRAINING_KEYWORDS,
@@ -161,5 +161,5 @@ def _names_by_lower_case(draft: str) -> dict[str, str]:
 def _close_keyword(keyword: str, draft: str) -> str:
     """A hint with the known keyword that is spelled most like this name."""
     names = _names_by_lower_case(draft)
-    close = close_name(keyword.lower().replace("_", "").replace("-", ""), names, cutoff=0.75)
+    close = find_closest_name(keyword.lower().replace("_", "").replace("-", ""), names, cutoff=0.75)
     return f"did you mean {names[close]!r}?" if close else _LEAVE_OUT_HINT

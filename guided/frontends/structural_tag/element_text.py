@@ -166,7 +166,7 @@ class ElementNotation(Notation):
     def _place_level(self, place: Place, where: str) -> int:
         if place not in self._place_numbers:
             assert self._places is not None
-            if self._form.nests and {"object", "array"} <= self._places.kinds(place):
+            if self._form.has_nested_elements and {"object", "array"} <= self._places.kinds(place):
                 raise UnsupportedError(
                     "an object and an array cannot be distinguished in this style",
                     pointer=min((goal[0].location for goal in place if goal), default=where),
@@ -181,7 +181,7 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if not _is_element(level):
             return level
-        return level - 1 if self._form.nests else 0
+        return level - 1 if self._form.has_nested_elements else 0
 
     def narrowing_at(self, level: int) -> Narrowing:
         """See `Notation`."""
@@ -206,8 +206,10 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if not _is_element(level):
             return text
-        head, form = self._spell(self._form.head(kind)), self._form
-        allows_gaps = kind != "string" and form.around and not (form.nests and kind in ("object", "array"))
+        head, form = self._spell(self._form.value_prefix(kind)), self._form
+        allows_gaps = (
+            kind != "string" and form.around and not (form.has_nested_elements and kind in ("object", "array"))
+        )
         return Seq((head, self._gap, text, self._gap)) if allows_gaps else Seq((head, text))
 
     def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
@@ -232,7 +234,7 @@ class ElementNotation(Notation):
         """
         if self._places is not None:
             kinds = self._places.kinds(self._places_by_number[-level // 2])
-            if other_values := non_string_pattern(kinds, nests=self._form.nests):
+            if other_values := non_string_pattern(kinds, nests=self._form.has_nested_elements):
                 content = And((content, Not(parse_regex(other_values))))
         if not self._form.lines:
             return Encoded(content, UTF8)

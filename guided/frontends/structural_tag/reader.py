@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import LimitExceeded, SpecError, brief
 from guided.frontends.json_schema.documents.source_spans import escape, json_error, syntax_hint
 from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
@@ -158,7 +158,7 @@ class _Reader:
             raise SpecError('"type" is missing', pointer=pointer, hint=f"one of {', '.join(FORMATS)}")
         name = value["type"]
         if not isinstance(name, str) or name not in FORMATS:
-            similar_name = close_name(name, FORMATS)
+            similar_name = find_closest_name(name, FORMATS)
             hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(FORMATS)}"
             raise SpecError(f"there is no format {brief(name)}", pointer=f"{pointer}/type", hint=hint)
         return self.format_of_type(name, value, pointer)
@@ -195,7 +195,7 @@ class _Reader:
             )
         for name in value:
             if name not in known_names:
-                similar_name = close_name(name, known_names)
+                similar_name = find_closest_name(name, known_names)
                 hint = (
                     f"did you mean {similar_name!r}?"
                     if similar_name

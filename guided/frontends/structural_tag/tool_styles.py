@@ -41,7 +41,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.structural_tag.calls import CallReader
 from guided.frontends.structural_tag.markup import Markup
@@ -397,7 +397,7 @@ def tool_style(name: str) -> ToolStyle:
         SpecError: the name is unknown.
     """
     if not isinstance(name, str) or name not in TOOL_STYLES:
-        similar_name = close_name(name, TOOL_STYLES)
+        similar_name = find_closest_name(name, TOOL_STYLES)
         hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(TOOL_STYLES)}"
         raise SpecError(f"there is no tool style {brief(name)}", hint=hint)
     return _read_style(name)

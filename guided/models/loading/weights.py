@@ -122,7 +122,7 @@ class Weights:
 
     def matrix(self, *parts: Rows) -> Matrix:
         """Concatenate matrices by rows into one weight of the model."""
-        if BlockMatrix.fits(parts):
+        if BlockMatrix.can_multiply(parts):
             return self._release_source(BlockMatrix(parts, self.dtype))
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
 

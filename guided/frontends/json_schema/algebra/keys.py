@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
-from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, name_classes
+from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, divide_names
 from guided.frontends.json_schema.algebra.strings import any_string
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.regex.derivatives import Terms, TooLarge
@@ -110,7 +110,7 @@ class Keys:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
-        classes = name_classes(
+        classes = divide_names(
             [self._language_ignoring_declared(source, declared) for source in sources], self._overlap
         )
         if classes is None:
