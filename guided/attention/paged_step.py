@@ -111,7 +111,7 @@ class PagedAttention(ABC):
 
     @abstractmethod
     def _attend(
-        self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
+        self, q: Tensor, new_kv: tuple[Tensor, Tensor], stored_kv: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
-        """Compute the attention output, with the shape of q. `new`: keys and values of this step; `stored`: all blocks
-        of the layer (blocks, block_size, kv_heads, head_dim), including `new`."""
+        """Compute the attention output, with the shape of q. `new_kv`: keys and values of this step; `stored_kv`: all
+        blocks of the layer (blocks, block_size, kv_heads, head_dim), including `new_kv`."""

@@ -232,7 +232,7 @@ class _Reference:
 
     @property
     def has_ended(self) -> bool:
-        return self._grammar.terminated(self._state)
+        return self._grammar.is_terminated(self._state)
 
     def reset(self) -> None:
         self._state = self._grammar.initial()

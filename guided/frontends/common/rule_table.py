@@ -49,7 +49,7 @@ class RuleTable:
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
-        self.composed = False  # whether some part has a lexer
+        self.has_lexed_part = False  # whether some part has a lexer
         self.regions: dict[str, Region] = {}
         self.schemas: dict[str, EmbeddedSchema] = {}
         self._name_counts: Counter[str] = Counter()  # name -> the number of later rules of the same name
@@ -72,10 +72,10 @@ class RuleTable:
                     "a grammar with a lexer and captures cannot be a part of another specification",
                     hint='use semantics="scannerless"',
                 )
-            self.composed = True
+            self.has_lexed_part = True
             self.origins = {**grammar.origins, **self.origins}
             return Lexed(grammar)
-        self.composed |= grammar.composed
+        self.has_lexed_part |= grammar.composed
         assert not grammar.later, "parts contain no deferred rules"
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         renamed_nodes: ByIdentity[Any, Any] = ByIdentity()

@@ -144,10 +144,10 @@ def _explain_foreign(keyword: str, value: Mapping[str, object], draft: str) -> t
     """Why a keyword of another draft has no effect, and how to fix this."""
     if keyword == "additionalItems" and not _has_item_list(value):
         return _missing_companion(keyword, "items")
-    since = KEYWORDS[keyword].since
-    if DRAFTS.index(since) <= DRAFTS.index(draft):
+    first_draft = KEYWORDS[keyword].first_draft
+    if DRAFTS.index(first_draft) <= DRAFTS.index(draft):
         return f"not a keyword of {draft}", f"use its replacement in {draft}"
-    later = f"to use {keyword}, select {since} or later with $schema or draft="
+    later = f"to use {keyword}, select {first_draft} or later with $schema or draft="
     older = f"in {draft}, write {_OLDER_KEYWORDS[keyword]}; " if keyword in _OLDER_KEYWORDS else ""
     return f"not a keyword of {draft}", older + later
 

@@ -68,7 +68,9 @@ def add_lexer(
         reason = "a lexer skips any number of ignored terminals everywhere, but the grammar has options against this"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
     rules: Rules = loaded_grammar.rules
-    always_tried = frozenset(loaded_grammar.ignored) | ({indentation.newline} if indentation is not None else set())
+    always_tried = frozenset(loaded_grammar.ignored_terminals) | (
+        {indentation.newline} if indentation is not None else set()
+    )
     used_names = always_tried | {
         name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
     }
@@ -91,7 +93,7 @@ def add_lexer(
         start = mark
         nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
         origins[start] = origins[loaded_grammar.start]
-    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored), indentation, marks.contexts, contextual)
+    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual)
     return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
 
 

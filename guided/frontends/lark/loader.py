@@ -72,7 +72,7 @@ class LoadedGrammar:
     start: str
     rules: dict[str, list[Symbols]]
     terminals: dict[str, LoadedTerminal]
-    ignored: tuple[str, ...]
+    ignored_terminals: tuple[str, ...]
     lines: dict[str, int]
     sources: Sources
     parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
@@ -153,7 +153,9 @@ def convert_native(
     """
     _check_count(native.rules, limits)
     terminals = {each[0]: _convert_native_terminal(each, native.sources) for each in native.terminals}
-    return _make_loaded_grammar(text, start, native.rules, terminals, native.ignored, native.sources, external_names)
+    return _make_loaded_grammar(
+        text, start, native.rules, terminals, native.ignored_terminals, native.sources, external_names
+    )
 
 
 def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None:

@@ -91,7 +91,7 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
         embedded = {
             name: EmbeddedSchema(inner, options, {}, {}, schema_pointer + pointer)
             for element_notation in notations
-            for name, pointer in element_notation.embedded.items()
+            for name, pointer in element_notation.json_rules.items()
             if (inner := _schema_at(schema, pointer)) is not None
         }
         origins = {name: schema_pointer + pointer for name, pointer in grammar.origins.items()}

@@ -65,8 +65,8 @@ def write_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piec
         SpecError: arguments nest too deeply. UnsupportedError: the style has its own form of messages.
     """
     check_style(style)
-    markup = Markup.of(style.data)
-    section, separator = style.data.get("section"), style.between
+    markup = Markup.from_style(style.data)
+    section, separator = style.data.get("section"), style.call_separator
     out = [] if section is None else [Piece(section.get("lead", "") + section["begin"] + section.get("open", ""))]
     try:
         for number, (name, arguments) in enumerate(calls):
@@ -84,7 +84,7 @@ def _write_call(markup: Markup, name: str, text: str, number: int) -> list[Piece
         inner = _write_members(form, arguments)
     elif form is not None and not isinstance(form, ElementForm) and isinstance(arguments, dict):
         inner = _write_literals(form, arguments)
-    number += markup.first
+    number += markup.first_number
     head, _, tail = markup.begins[0].fill(number).partition("{name}")
     return [Piece(head), Piece(name, True), Piece(tail), *inner, Piece(markup.ends[0].fill(number))]
 
@@ -187,7 +187,7 @@ def detect_style(template: str) -> str | None:
             ):
                 return name
             continue
-        head = Markup.of(data).begins[0].text.partition("{name}")[0]
+        head = Markup.from_style(data).begins[0].text.partition("{name}")[0]
         form = argument_form(data["call"]["arguments"])
         begin = form.begin if isinstance(form, ElementForm) and not form.has_nested_elements else ""
         matches = head.startswith(("<", "]")) and head in text and begin in text

@@ -131,7 +131,7 @@ class ToolStyle:
         if section is not None:
             return tuple(section.get("lead", "") + trigger for trigger in self.triggers(functions))
         triggers = () if self.is_always_mixed else tuple(self.triggers(functions))
-        heads = [begin.head(function.name) for begin in Markup.of(self.data).begins for function in functions]
+        heads = [begin.head(function.name) for begin in Markup.from_style(self.data).begins for function in functions]
         return tuple(head for head in heads if head.startswith(triggers) or not triggers)
 
     @property
@@ -174,7 +174,7 @@ class ToolStyle:
         return ToolStyle(self.name, {**self.data, "call": {**call, "begin": [marked_begin, *begins]}})
 
     @property
-    def between(self) -> str:
+    def call_separator(self) -> str:
         """The text between consecutive calls."""
         section = self.data.get("section")
         return str(self.data["call"].get("separator", "\n") if section is None else section["separator"])
@@ -186,7 +186,7 @@ class ToolStyle:
 
     def _build_call_tags(self, function: Function) -> list[Json]:
         """The tags of one tool's calls. All begins that have the same content share a tag."""
-        call, markup = self.data["call"], Markup.of(self.data)
+        call, markup = self.data["call"], Markup.from_style(self.data)
         schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
         schema |= {name: call[name] for name in ("excludes",) if name in call}
         end: str | list[str] = call["end"]
@@ -270,16 +270,18 @@ class ToolStyle:
     def _build_unsectioned_calls(self, tags: list[Json], triggers: Sequence[str], is_single: bool) -> Json:
         """One call or several, without a section. The marker of the first one shows that these are calls."""
         marked_tags = [{**tag, "begin": begins} for tag in tags if (begins := _begins_with(tag, triggers))] or tags
-        separator_format = [_const_string(self.between)] if self.between else []
+        separator_format = [_const_string(self.call_separator)] if self.call_separator else []
         if is_single or marked_tags == tags:
-            calls = [_tags_with_separator(marked_tags, self.between, is_single)]
+            calls = [_tags_with_separator(marked_tags, self.call_separator, is_single)]
         else:
-            later_calls = _tags_with_separator(tags, self.between, False)
+            later_calls = _tags_with_separator(tags, self.call_separator, False)
             calls = [
-                _tags_with_separator(marked_tags, self.between, True),
+                _tags_with_separator(marked_tags, self.call_separator, True),
                 {"type": "optional", "content": _sequence([*separator_format, later_calls])},
             ]
-        if self.between.isspace() and not is_single:  # many models write it after every call, including the last one
+        if (
+            self.call_separator.isspace() and not is_single
+        ):  # many models write it after every call, including the last one
             calls.append({"type": "optional", "content": separator_format[0]})
         return _sequence(calls)
 
