@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import (
     BudgetError,
     ContextError,
@@ -207,7 +207,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES:
         with importing(f"guided.{name}"):
             return getattr(import_module(_LAZY_MODULES[name]), name)
-    similar_name = close_name(name, __all__)
+    similar_name = find_closest_name(name, __all__)
     suggestion = f"; did you mean {similar_name!r}?" if similar_name else ""
     raise AttributeError(f"module 'guided' has no attribute {name!r}{suggestion}")
 

@@ -18,14 +18,14 @@ from heapq import nlargest
 from itertools import islice
 from typing import Final
 
-__all__ = ["close_name"]
+__all__ = ["find_closest_name"]
 
 _MAX_LENGTH: Final = 100  # characters of a name
-_MAX_MEASURED: Final = 2_000  # names whose letters are counted
-_MAX_COMPARED: Final = 20
+_MAX_QUICK_RATIOS: Final = 2_000  # names whose letters are counted
+_MAX_RATIOS: Final = 20
 
 
-def close_name(name: object, known_names: Iterable[str], *, cutoff: float = 0.6) -> str:
+def find_closest_name(name: object, known_names: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The known name that is most similar to `name`, or "" if none is similar enough.
 
     Args:
@@ -40,13 +40,13 @@ def close_name(name: object, known_names: Iterable[str], *, cutoff: float = 0.6)
     matcher = SequenceMatcher()
     matcher.set_seq2(name)
     bounds: list[tuple[float, str]] = []
-    for other in islice(candidates, _MAX_MEASURED):
+    for other in islice(candidates, _MAX_QUICK_RATIOS):
         min_common = cutoff * (length + len(other)) / 2  # characters in common
         if sum(map(other.__contains__, name)) >= min_common and sum(map(name.__contains__, other)) >= min_common:
             matcher.set_seq1(other)
             bounds.append((matcher.quick_ratio(), other))
     best = (cutoff, "")
-    for bound, other in nlargest(_MAX_COMPARED, bounds):
+    for bound, other in nlargest(_MAX_RATIOS, bounds):
         if bound < best[0]:
             break
         matcher.set_seq1(other)

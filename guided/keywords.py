@@ -23,7 +23,7 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import OptionError, brief
 
 __all__ = [
@@ -59,7 +59,7 @@ def check_keywords(
 
 def _unknown_keyword_message(function: str, name: str, known_names: list[str], instead: str) -> str:
     if not instead:
-        instead = close_name(name, known_names)
+        instead = find_closest_name(name, known_names)
     hint = "" if not instead else f"did you mean {instead!r}? " if instead in known_names else f"{instead}. "
     options_text = f"The options are {', '.join(known_names)}." if known_names else "It takes no options."
     return f"{function}() has no option {brief(name)}: {hint}{options_text}"
@@ -113,14 +113,14 @@ def keywords_checked_class(foreign_keywords: Mapping[str, str] = _EMPTY) -> Call
     return decorate
 
 
-def _read_renamed_field(warn: Callable[[type, str], str], cls: type, old: str, instance: object) -> Any:
-    return getattr(instance, warn(cls, old))
+def _read_renamed_field(warn: Callable[[type, str], str], cls: type, old_name: str, instance: object) -> Any:
+    return getattr(instance, warn(cls, old_name))
 
 
 def _write_renamed_field(
-    warn: Callable[[type, str], str], cls: type, old: str, instance: object, value: object
+    warn: Callable[[type, str], str], cls: type, old_name: str, instance: object, value: object
 ) -> None:
-    setattr(instance, warn(cls, old), value)
+    setattr(instance, warn(cls, old_name), value)
 
 
 def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]:
@@ -130,24 +130,29 @@ def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]
         names: old name -> new name.
     """
 
-    def warn(cls: type[_T], old: str) -> str:
-        message = f"{cls.__name__}.{old} is deprecated: use {cls.__name__}.{names[old]}"
+    def warn(cls: type[_T], old_name: str) -> str:
+        message = f"{cls.__name__}.{old_name} is deprecated: use {cls.__name__}.{names[old_name]}"
         warnings.warn(message, DeprecationWarning, stacklevel=3)
-        return names[old]
+        return names[old_name]
 
     def decorate(cls: type[_T]) -> type[_T]:
         init: Callable[..., None] = cls.__init__
 
         @wraps(init)
         def init_with_old_names(self: Any, *args: Any, **kwargs: Any) -> None:
-            for old in names.keys() & kwargs:  # the old name wins, since `dataclasses.replace` also passes the new one
-                kwargs[warn(cls, old)] = kwargs.pop(old)
+            for old_name in (
+                names.keys() & kwargs
+            ):  # the old name wins, since `dataclasses.replace` also passes the new one
+                kwargs[warn(cls, old_name)] = kwargs.pop(old_name)
             init(self, *args, **kwargs)
 
         setattr(cls, "__init__", init_with_old_names)  # noqa: B010 (replaces the dataclass's __init__)
-        for old in names:
-            access = partial(_read_renamed_field, warn, cls, old), partial(_write_renamed_field, warn, cls, old)
-            setattr(cls, old, property(*access))
+        for old_name in names:
+            access = (
+                partial(_read_renamed_field, warn, cls, old_name),
+                partial(_write_renamed_field, warn, cls, old_name),
+            )
+            setattr(cls, old_name, property(*access))
         return cls
 
     return decorate
@@ -177,10 +182,10 @@ def is_number(value: object) -> TypeGuard[float]:
         return False
 
 
-def check_path(name: str, value: object, what: str = "a path") -> None:
-    """Raise an OptionError unless the value is a path. `what` describes the accepted values."""
+def check_path(name: str, value: object, description: str = "a path") -> None:
+    """Raise an OptionError unless the value is a path. `description` describes the accepted values."""
     if not isinstance(value, str | os.PathLike):
-        raise OptionError(f"{name} is {brief(value)}, but must be {what}", option=name)
+        raise OptionError(f"{name} is {brief(value)}, but must be {description}", option=name)
 
 
 def read_items(

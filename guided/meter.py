@@ -53,7 +53,7 @@ class Meter:
         "begin",
         "can_stop",
         "deadline",
-        "fixed",
+        "is_fixed",
         "max_work",
         "outer",
         "seconds",
@@ -64,8 +64,8 @@ class Meter:
         "work",
     )  # fmt: skip
 
-    def __init__(self, seconds: float, work: int, stop: Event | None, fixed: bool) -> None:
-        self.seconds, self.work, self.stop, self.fixed, self.spent = seconds, work, stop, fixed, 0
+    def __init__(self, seconds: float, work: int, stop: Event | None, is_fixed: bool) -> None:
+        self.seconds, self.work, self.stop, self.is_fixed, self.spent = seconds, work, stop, is_fixed, 0
 
     def __enter__(self) -> None:
         self.outer = outer = _current_meter.get()
@@ -87,15 +87,15 @@ class Meter:
         it.
         """
         if now > self.begin + self.seconds:
-            raise self._exceeded("seconds", now - self.begin, self.seconds)
+            raise self._make_limit_error("seconds", now - self.begin, self.seconds)
         if self.spent + inner_work > self.work:
-            raise self._exceeded("work", self.spent + inner_work, self.work)
+            raise self._make_limit_error("work", self.spent + inner_work, self.work)
         if self.stop is not None and self.stop.is_set():
             elapsed = now - self.begin
             raise LimitExceeded("seconds", elapsed, elapsed, fixed=True, hint="the work was cancelled")
 
-    def _exceeded(self, limit: str, given: float, allowed: float) -> LimitExceeded:
-        return LimitExceeded(limit, given, allowed, fixed=self.fixed, hint=_HINT if self.fixed else "")
+    def _make_limit_error(self, limit: str, given: float, allowed: float) -> LimitExceeded:
+        return LimitExceeded(limit, given, allowed, fixed=self.is_fixed, hint=_HINT if self.is_fixed else "")
 
 
 _current_meter: ContextVar[Meter | None] = ContextVar("meter", default=None)

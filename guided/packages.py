@@ -34,18 +34,18 @@ def how_to_install(error: ModuleNotFoundError) -> str:
 
 
 @contextmanager
-def importing(what: str) -> Iterator[None]:
+def importing(feature: str) -> Iterator[None]:
     """If an optional package is missing in this block, raise an error that says what to install.
 
     Args:
-        what: what needs the package, for the message.
+        feature: what needs the package, for the message.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         if not (install_hint := how_to_install(error)):
             raise
-        raise ModuleNotFoundError(f"{what} {install_hint}", name=error.name) from None
+        raise ModuleNotFoundError(f"{feature} {install_hint}", name=error.name) from None
 
 
 @cache

@@ -269,7 +269,7 @@ def walk(grammar: Grammar, drawn: tuple[bytes | None, ...], seed: int, steps: in
             break
         assert set(mask_of(matcher)) == expected, path
         assert set(matcher._walk_mask()) == expected, path
-        assert matcher.is_accepting() == twin.accepting(state), path
+        assert matcher.is_accepting() == twin.is_accepting(state), path
         if not matcher.is_terminated():
             check_budget(matcher, twin, state, rng)
         for token in range(len(drawn)):

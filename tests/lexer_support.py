@@ -61,7 +61,7 @@ def mask_of(matcher: guided.GrammarMatcher, max_tokens: int | None = None) -> se
 
 def allowed_by(language: LexedLanguage, state: LexedState, tokens: tuple[bytes, ...]) -> set[int]:
     """The twin's mask: the tokens with which some output continues, and then the end token."""
-    found = {len(tokens)} if language.accepting(state) else set()
+    found = {len(tokens)} if language.is_accepting(state) else set()
     for number, token in enumerate(tokens):
         after = state
         for byte in token:
@@ -131,14 +131,14 @@ def near(rng, text, alphabet, chance=0.4):
 
 def walk(rng, twin, alphabet, size):
     """The longest text that the twin accepts along a random walk of `size` bytes."""
-    state, out, best = twin.first, b"", b""
+    state, out, best = twin.initial_readings, b"", b""
     while len(out) < size:
         ways = [(char, after) for char in alphabet if (after := twin.read(state, ord(char)))]
         if not ways:
             break
         char, state = rng.choice(ways)
         out += char.encode()
-        if twin.accepting(state):
+        if twin.is_accepting(state):
             best = out
             if rng.random() < 0.15:
                 break

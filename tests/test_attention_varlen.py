@@ -21,7 +21,7 @@ from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.kv.cache import CacheShape
 from guided.kv.paged import PagedCache
 from guided.models.decoder import caps_scores
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 from tests import flash_support
 from tests.flash_support import FLASH_ATTN, FLASH_ATTN_3, FakeCapture, Recorder, use_flash
 from tests.test_models_forward import MODELS
@@ -113,7 +113,9 @@ def test_scores_are_not_capped() -> None:
     k, v = torch.zeros(2, 1, 1, BLOCK, 2, 8)
     attend = VarlenAttention(k, v, step)
     with pytest.raises(AssertionError, match="cap"):
-        attend(0, torch.zeros(1, 2, 8), torch.zeros(1, 2, 8), torch.zeros(1, 2, 8), replace(PLAIN, softcap=2.0))
+        attend(
+            0, torch.zeros(1, 2, 8), torch.zeros(1, 2, 8), torch.zeros(1, 2, 8), replace(DEFAULT_ATTENTION, softcap=2.0)
+        )
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,7 @@ def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.Mo
         messages = [one for at in range(100) for one in (user(f"{at} " + "word " * 40), assistant("answer " * 40))]
         tools = TOOLS * 20 if ours.uses_variable("tools") else []
         ours.text(Conversation([*messages, user("last")], tools, ours.tool_style))
-        assert made[-1].allowed - made[-1].remaining < (made[-1].allowed - 20_000_000) / 64 * 8, name
+        assert made[-1].budget - made[-1].remaining < (made[-1].budget - 20_000_000) / 64 * 8, name
 
 
 def test_tokens_of_a_conversation_begin_with_those_of_its_beginning():

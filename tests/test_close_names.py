@@ -11,7 +11,7 @@ import pytest
 
 import guided
 from guided import close_names
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.frontends.json_schema import unenforced
 
 SOURCES = Path(guided.__file__).parent
@@ -25,14 +25,14 @@ def test_it_is_the_name_that_difflib_finds(cutoff: float):
         known = ["".join(rng.choices("abcd_", k=rng.randint(1, 9))) for _ in range(rng.randint(0, 12))]
         name = "".join(rng.choices("abcd_", k=rng.randint(0, 9)))
         expected = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
-        assert close_name(name, known, cutoff=cutoff) == "".join(expected), (name, known)
+        assert find_closest_name(name, known, cutoff=cutoff) == "".join(expected), (name, known)
         found += bool(expected)
     assert found > 100
 
 
 @pytest.mark.parametrize("name", [None, 7, b"name", ["name"], "x" * 1_000_000])
 def test_values_that_are_not_names_and_very_long_names_have_no_close_name(name: object):
-    assert close_name(name, ["name", "x" * 999_999]) == ""
+    assert find_closest_name(name, ["name", "x" * 999_999]) == ""
 
 
 def test_a_search_compares_a_bounded_number_of_names(monkeypatch: pytest.MonkeyPatch):
@@ -48,7 +48,7 @@ def test_a_search_compares_a_bounded_number_of_names(monkeypatch: pytest.MonkeyP
             return super().ratio()
 
     monkeypatch.setattr(close_names, "SequenceMatcher", Counted)
-    assert close_name("ab" * 50, ["ba" * 50] * 100_000 + ["ab" * 50])
+    assert find_closest_name("ab" * 50, ["ba" * 50] * 100_000 + ["ab" * 50])
     assert compared.count("letters") <= 2_000
     assert compared.count("all") <= 20
 

@@ -28,6 +28,7 @@ SECONDS = 5.0
 """The bound for one call. If its time grew with the square of the input, it would take more than twice as long."""
 
 TOKENIZER = ll.LLTokenizer("byte", n_vocab=130_000)
+LIMITS = guided.Limits()
 IDS = f"<[^{'0-120000,' * 50}1]> "
 NAMES = ["".join(letters) for letters in product(*[("a", "A")] * 12)]
 
@@ -44,14 +45,14 @@ CALLS: dict[str, Callable[[], object]] = {
     "ids that are not closed": lambda: list(scan_leniently("<[" * 50_000)),
     "classes that are not closed": lambda: strip_anchors("[" * 500_000),
     "anchors": lambda: strip_anchors("$" * 100_000 + "a|" + r"\z" * 100_000),
-    "properties that are not closed": lambda: to_python_regex(r"\p{" * 100_000),
-    "classes of many ranges": lambda: to_python_regex(r"\w" * 100_000),
-    "flags in a pattern": lambda: to_python_regex("(?x)a|" * 100_000),
+    "properties that are not closed": lambda: to_python_regex(r"\p{" * 100_000, LIMITS),
+    "classes of many ranges": lambda: to_python_regex(r"\w" * 100_000, LIMITS),
+    "flags in a pattern": lambda: to_python_regex("(?x)a|" * 100_000, LIMITS),
     "a pattern in Rust's notation": lambda: ll.LLMatcher(TOKENIZER, ll.LLMatcher.grammar_from_regex("[" * 100_000)),
     "rules in GBNF": lambda: gbnf_to_lark("".join(f"A{n} ::= A{n}\n" for n in range(20_000))),
     "names that differ in case": lambda: gbnf_to_lark("".join(f"{name} ::= {name}\n" for name in NAMES)),
     "empty lines": lambda: any_to_lark("\n" * 100_000),
-    "lists of ids": lambda: _LarkRewriter(f"start: {IDS * 200}", TOKENIZER, {}).rewrite(),
+    "lists of ids": lambda: _LarkRewriter(f"start: {IDS * 200}", TOKENIZER, LIMITS, {}).rewrite(),
     "copies in copies": lambda: RewrittenLark(_copies(10)),
 }
 

@@ -26,11 +26,12 @@ TEXTS = [
     "a", "b", "c", "d", "x", "A", "B", "C", "aB", "ab", "AB", "aa", "É1A", "É٣A", "cd", "Cd", "ABd", "aBd", "\u0301",
     "٣", "α", "\x1c", "\x85", " ", "\n", "]", "-", "~", "é", "1", "_", "!", "",
 ]  # fmt: skip
+LIMITS = guided.Limits()
 COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
 
 def accepts(pattern, text):
-    matcher = guided.GrammarMatcher(COMPILER.compile_regex(to_python_regex(pattern)))
+    matcher = guided.GrammarMatcher(COMPILER.compile_regex(to_python_regex(pattern, LIMITS)))
     return matcher.accept_string(text) and matcher.is_accepting()
 
 
@@ -48,7 +49,7 @@ def test_verdicts_equal_those_of_llguidance(pattern):
 
 @pytest.mark.parametrize("pattern", ["a+b", r"[^\"\\]*", r"\d{2,3}", "(?:x|y)?", "é", r"\.\*", "[a-z]", "(?=a)a"])
 def test_common_syntax_is_unchanged(pattern):
-    assert to_python_regex(pattern) == pattern
+    assert to_python_regex(pattern, LIMITS) == pattern
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_common_syntax_is_unchanged(pattern):
 )  # fmt: skip
 def test_errors_and_refusals_have_a_location(pattern, message):
     with pytest.raises((guided.SpecError, guided.UnsupportedError), match=message) as found:
-        to_python_regex(pattern)
+        to_python_regex(pattern, LIMITS)
     start, end = found.value.span
     assert 0 <= start < end <= len(pattern) and found.value.text == pattern
 
@@ -124,4 +125,4 @@ def test_a_comment_may_contain_a_parenthesis():
 def test_the_depth_of_classes_is_that_of_the_crate():
     assert accepts("[" * 250 + "a" + "]" * 250, "a")
     with pytest.raises(guided.SpecError, match="classes nest deeper than 250"):
-        to_python_regex("[" * 251 + "a" + "]" * 251)
+        to_python_regex("[" * 251 + "a" + "]" * 251, LIMITS)

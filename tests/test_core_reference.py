@@ -60,7 +60,7 @@ def walk(grammar: Grammar, drawn: DrawnVocabulary, seed: int, exact: bool) -> No
             return
         assert set(mask_of(matcher)) == expected, path
         assert set(matcher._walk_mask()) == expected, path
-        assert matcher.is_accepting() == twin.accepting(state)
+        assert matcher.is_accepting() == twin.is_accepting(state)
         if not matcher.is_terminated() and drawn.eos_token_ids and least is not None:
             ours = matcher.min_tokens_to_finish()
             assert ours == least if exact else ours >= least

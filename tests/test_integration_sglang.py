@@ -26,7 +26,7 @@ pytest.importorskip("transformers")
 
 import guided  # noqa: E402
 from guided.integrations import sglang as plugin  # noqa: E402
-from guided.integrations.latest import LruCache  # noqa: E402
+from guided.integrations.lru_cache import LruCache  # noqa: E402
 from tests import sglang_standin  # noqa: E402
 from tests.transformers_support import small_tokenizer  # noqa: E402
 

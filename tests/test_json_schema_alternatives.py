@@ -12,7 +12,7 @@ import pytest
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.conditions import evaluate, holds_without_members, impossible_members
 from guided.frontends.json_schema.algebra.equal_schemas import EqualSchemas
-from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, name_classes
+from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, divide_names
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.documents.resolve import Library
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -280,7 +280,7 @@ def test_classes_part_all_names(count):
     """Each name is in exactly one class, given by the patterns that match it, and no class is empty."""
     patterns = PATTERNS[:count]
     languages = [parse_regex(pattern, dialect="ecma", search=True) for pattern in patterns]
-    classes = name_classes(languages, Overlap())
+    classes = divide_names(languages, Overlap())
     assert classes is not None
     inhabited = set()
     for word in WORDS:

@@ -13,7 +13,7 @@ from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention
 from guided.kernels import gelu, rms_norm, rotate, swiglu
 from guided.kv.cache import KVView
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 from guided.models.rotary import Rope, rotary_tables
 from tests.json_schema_support import QUIET
 
@@ -133,7 +133,7 @@ def test_queries_of_float32_over_bfloat16_are_over_the_same_numbers(new: int, si
     q = torch.randn(new, 4, size, generator=generator)
     k, v = (torch.randn(2, 90, 2, size, generator=generator).bfloat16() for _ in range(2))
     slots = torch.randperm(90, generator=generator)[:60]
-    kinds = PLAIN, AttentionKind(window=7, softcap=20.0)
+    kinds = DEFAULT_ATTENTION, AttentionKind(window=7, softcap=20.0)
     for where in (slice(10, 70), slots):
         narrow = SlotAttention(4, [KVView(k, v, where)], [(0, new)], torch.float32)
         wide = SlotAttention(4, [KVView(k.float(), v.float(), where)], [(0, new)])

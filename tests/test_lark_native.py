@@ -103,7 +103,7 @@ def is_native(text: str, folders: tuple[str, ...] = ()) -> bool:
         assert each.width is None or [*each.width] == get_regexp_width(each.source), each
     assert [replace(each, width=None) for each in found.terminals.values()] == [*expected.terminals.values()], text
     assert list(found.rules.items()) == list(expected.rules.items()), text
-    assert (found.ignored, found.lines) == (expected.ignored, expected.lines), text
+    assert (found.ignored_terminals, found.lines) == (expected.ignored_terminals, expected.lines), text
     definitions = [each.sources.definitions.items() for each in (found, expected)]
     places = [{name: (at.name, at.source.text, at.source.file, at.span) for name, at in each} for each in definitions]
     assert places[0] == places[1], text

@@ -50,7 +50,7 @@ class Least:
         """`most`: the number at which the search ends without a result."""
         now, met = {start}, {start}
         for count in range(1, most):
-            if any(map(self.language.accepting, now)):
+            if any(map(self.language.is_accepting, now)):
                 return count
             now = {after for state in now for after in self.after(state)} - met
             met |= now
@@ -62,9 +62,9 @@ def beginnings(pair: Any, depth: int) -> Iterator[tuple[guided.GrammarMatcher, L
     prefixes.
     """
     first = guided.GrammarMatcher(pair.grammar)
-    now = [(first, pair.language.first, b"")]
+    now = [(first, pair.language.initial_readings, b"")]
     ids = {token: id for id, token in enumerate(pair.tokens) if len(token) == 1}
-    met = {pair.language.first}
+    met = {pair.language.initial_readings}
     yield now[0]
     for _ in range(depth):
         before, now = now, []

@@ -113,7 +113,7 @@ def compare_masks(pair: Pair, rng: random.Random, walks: int = 3) -> int:
             assert matcher.accept_token(token), pair.text
             for byte in pair.tokens[token]:
                 state = pair.language.read(state, byte)
-            assert matcher.is_accepting() == pair.language.accepting(state), pair.text
+            assert matcher.is_accepting() == pair.language.is_accepting(state), pair.text
     return masks
 
 

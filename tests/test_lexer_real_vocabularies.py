@@ -66,10 +66,10 @@ def test_masks(name: str, vocabulary: str) -> None:
         taken = random_state(matcher, rng, steps)
         allowed = ids_of(matcher).tolist()
         assert allowed == simulated(matcher)
-        state = twin.first
+        state = twin.initial_readings
         for byte in b"".join(texts.token_bytes(id) or b"" for id in taken):
             state = twin.read(state, byte)
-        assert twin.accepting(state) == matcher.is_accepting()
+        assert twin.is_accepting(state) == matcher.is_accepting()
         sample = {*rng.sample(allowed, min(len(allowed), 30)), *rng.sample(range(texts.size), 60)}
         for id in sample - texts.eos_token_ids - set(texts.special_tokens):
             data, after = texts.token_bytes(id), state

@@ -486,5 +486,5 @@ def test_native_matrices_check_what_they_can_see():
 
 def test_shapes_that_fit():
     blocks = random_blocks(8, 3, 32)
-    assert BlockMatrix.fits([blocks, random_blocks(2, 17, 32)])
-    assert not BlockMatrix.fits([blocks, torch.zeros(16, 32)])
+    assert BlockMatrix.can_multiply([blocks, random_blocks(2, 17, 32)])
+    assert not BlockMatrix.can_multiply([blocks, torch.zeros(16, 32)])

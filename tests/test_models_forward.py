@@ -12,7 +12,7 @@ from guided.models.architectures.gpt import GPT, GPTConfig
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.architectures.nanochat import NanoChat, NanoChatConfig
 from guided.models.decoder import LayerKind
-from guided.models.model import PLAIN, AttentionKind, Model
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind, Model
 from guided.models.rotary import Rope
 from tests.effort import every, examples
 from tests.engine_support import Reader
@@ -76,7 +76,7 @@ def test_flat_sequences_are_the_sequences_alone(model, sequences):
     tokens = torch.tensor([token for tokens in sequences for token in tokens])
     positions = torch.cat([torch.arange(n) for n in lengths])
 
-    def attend(layer, q, k, v, kind=PLAIN):
+    def attend(layer, q, k, v, kind=DEFAULT_ATTENTION):
         rows = zip(*(part.split(lengths) for part in (q, k, v)), strict=True)
         masks = (causal_mask(n, n, window=kind.window) for n in lengths)
         return torch.cat([sdpa(*qkv, mask, kind) for qkv, mask in zip(rows, masks, strict=True)])

@@ -36,7 +36,7 @@ def explore(reference: Language, letters: bytes, n: int) -> tuple[set[Output], s
     while todo:
         prefix, state = todo.pop()
         going.add(prefix)
-        if state.accepting:
+        if state.is_accepting:
             accepted.add(prefix)
         if len(prefix) < n:
             for byte in sorted(set(letters)):
@@ -52,7 +52,7 @@ def contains(reference: Language, data: bytes) -> bool:
     state = reference.start
     for byte in data:
         state = reference.step(state, byte) if state else None
-    return bool(state and state.accepting)
+    return bool(state and state.is_accepting)
 
 
 def letters_of(alphabet: str) -> tuple[bytes, int]:
@@ -94,7 +94,7 @@ def test_viable_prefixes_can_be_completed(data):
         symbol, state = data.draw(st.sampled_from(ways))
         prefix += (symbol,)
     seen, level = {state}, [(prefix, state)]
-    while not any(state.accepting for _, state in level):  # breadth first, so a path to an end is found
+    while not any(state.is_accepting for _, state in level):  # breadth first, so a path to an end is found
         level = [
             ((*output, symbol), after)
             for output, state in level
@@ -104,7 +104,7 @@ def test_viable_prefixes_can_be_completed(data):
         ]
         assert level
         assume(len(seen) < 200)
-    output = next(output for output, state in level if state.accepting)
+    output = next(output for output, state in level if state.is_accepting)
     if len(output) <= 6 and len(set(output)) <= 3:
         assert output in language(grammar, bytes(symbol for symbol in output if symbol >= 0), len(output))
 
@@ -273,7 +273,7 @@ def test_masks_and_budgets_of_finite_languages(data):
         after = {id: count for id, count in after.items() if count is not None}
         if prefix in outputs:
             after |= dict.fromkeys(vocabulary.eos_token_ids, 0)
-        assert reference.accepting(state) == (prefix in outputs)
+        assert reference.is_accepting(state) == (prefix in outputs)
         assert reference.mask(state) == after.keys()
         assert reference.min_tokens(state) == needed(prefix) == min(after.values()) + 1
         for budget in range(needed(prefix) + 3):
@@ -306,7 +306,7 @@ def test_masks_of_any_language(data):
         fewest = reference.min_tokens(state)
         assert fewest is not None
         mask = reference.mask(state)
-        assert (end in mask) == reference.accepting(state)
+        assert (end in mask) == reference.is_accepting(state)
         silent = {id for id, text in enumerate(vocabulary.tokens) if not text}
         assert not mask & (silent - set(vocabulary.special_tokens) - set(vocabulary.eos_token_ids))
         exact = {id: reference.min_tokens(reference.accept_token(state, id)) for id in mask}

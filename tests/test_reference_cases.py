@@ -45,7 +45,7 @@ def test_ends_terminate():
     done = reference.accept_token(start, 0)
     assert reference.mask(done) == {2, 7} == reference.budget_mask(done, 1) and reference.budget_mask(done, 0) == set()
     ended = reference.accept_token(done, 7)
-    assert reference.accepting(ended) and reference.terminated(ended) and not reference.terminated(done)
+    assert reference.is_accepting(ended) and reference.is_terminated(ended) and not reference.is_terminated(done)
     assert reference.mask(ended) == {2, 7} == reference.budget_mask(ended, 1) and reference.min_tokens(ended) == 0
     assert reference.accept_token(ended, 2) is ended and reference.step(ended, 97) is None
     assert reference.accept_token(ended, 0) is None

@@ -247,7 +247,7 @@ def check(grammar: Grammar, tokens: tuple[bytes, ...], texts: set[bytes], most: 
         seen.add(prefix)
         rests = [text[len(prefix) :] for text in texts if text.startswith(prefix)]
         allowed = {id for id, token in enumerate(tokens) if any(rest.startswith(token) for rest in rests)}
-        assert reference.accepting(state) == (prefix in texts), prefix
+        assert reference.is_accepting(state) == (prefix in texts), prefix
         assert reference.mask(state) == (allowed | {end} if prefix in texts else allowed), prefix
         if len(seen) % 4 == 1:
             fewest = 1 + min(fewest_tokens(tuple(rest), tokens) for rest in rests)

@@ -30,7 +30,7 @@ from guided.models.architectures.gpt import GPT, GPTConfig
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.models.block_matrix import BlockMatrix
 from guided.models.linear import AdaptedMatrix, Matrix, linear
-from guided.models.model import PLAIN, AttentionKind, Model
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind, Model
 from tests.block_support import FORMATS, NUMBERS, random_blocks
 from tests.effort import every, examples
 from tests.llama_support import build, checkpoint
@@ -158,7 +158,7 @@ def test_attention_on_threads():
     """Long enough to be divided among threads."""
     k, v, q = (noise(seed, 1, 1200, 2, 64) for seed in (1, 2, 3))
     q = q[0].repeat(1, 3, 1)[:700]
-    for kind in (PLAIN, AttentionKind(window=130, softcap=3.0)):
+    for kind in (DEFAULT_ATTENTION, AttentionKind(window=130, softcap=3.0)):
         found = []
         for count in (1, 2, 4):
             with threads(count):

@@ -44,7 +44,7 @@ def read_all(kind, data: bytes) -> None:
         _check_messages(body, SERVER.settings.max_messages)
         asked = read_request(kind, body)
         if isinstance(asked, InputTokensRequest):
-            asked = asked.chat()
+            asked = asked.to_chat_request()
         if isinstance(asked, ChatRequest | CompletionRequest):
             for part in prepare_request(SERVER, asked).parts[:1]:
                 ids = SERVER.engine.encode_prompt(part.prompt, raw=part.options.get("raw", False))

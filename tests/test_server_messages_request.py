@@ -83,7 +83,7 @@ def test_messages_are_those_of_a_conversation(messages, wanted):
     assert said(messages=messages, system="") == said(messages=messages, system=[]) == wanted
     counted = read_request(CountTokensRequest, {"model": "m", "messages": messages})
     assert counted.chat_body()["messages"] == wanted
-    read(messages=messages).chat()
+    read(messages=messages).to_chat_request()
 
 
 def test_an_answer_continues_the_last_message_of_the_assistant():
@@ -120,7 +120,7 @@ def test_choices_are_those_of_a_conversation(choice, wanted):
     assert body["tool_choice"] == wanted and "parallel_tool_calls" not in body
     if choice["type"] != "none":
         one = read(tools=[TOOL], tool_choice={**choice, "disable_parallel_tool_use": True})
-        assert one.chat_body()["parallel_tool_calls"] is one.chat().parallel_tool_calls is False
+        assert one.chat_body()["parallel_tool_calls"] is one.to_chat_request().parallel_tool_calls is False
         both = read(tools=[TOOL], tool_choice={**choice, "disable_parallel_tool_use": False}).chat_body()
         assert "parallel_tool_calls" not in both
 
@@ -128,15 +128,15 @@ def test_choices_are_those_of_a_conversation(choice, wanted):
 def test_thinking_is_off_unless_a_request_turns_it_on():
     for given in ({}, {"thinking": None}, {"thinking": {"type": "disabled"}}):
         assert read(**given).chat_body().items() >= OFF.items()
-        assert read(**given).chat().wants_reasoning() is False
-    on = read(thinking=THINK).chat()
+        assert read(**given).to_chat_request().wants_reasoning() is False
+    on = read(thinking=THINK).to_chat_request()
     assert on.wants_reasoning() is True and on.think_first == 1024 and on.include_reasoning
-    adaptive = read(thinking={"type": "adaptive"}).chat()
+    adaptive = read(thinking={"type": "adaptive"}).to_chat_request()
     assert adaptive.wants_reasoning() is None and adaptive.think_first is None
     for kind in (THINK, {"type": "adaptive"}):
         hidden, shown = (read(thinking={**kind, "display": display}) for display in ("omitted", "summarized"))
-        assert (hidden.shows_thinking, hidden.chat().include_reasoning) == (False, False)
-        assert (shown.shows_thinking, shown.chat().include_reasoning) == (True, True)
+        assert (hidden.shows_thinking, hidden.to_chat_request().include_reasoning) == (False, False)
+        assert (shown.shows_thinking, shown.to_chat_request().include_reasoning) == (True, True)
 
 
 def test_formats_and_numbers_are_those_of_a_conversation():
@@ -144,13 +144,13 @@ def test_formats_and_numbers_are_those_of_a_conversation():
         output_config={**FORMAT, "effort": "high"}, max_tokens=7, temperature=0, top_p=0.5, top_k=4,
         stop_sequences=["a", "b"], metadata={"user_id": "u"}, service_tier="standard_only", speed="standard",
         cache_control={"type": "ephemeral"}, stream=True,
-    ).chat()  # fmt: skip
+    ).to_chat_request()  # fmt: skip
     assert chat.response_format["json_schema"]["schema"] == SCHEMA
     assert chat.max_tokens == 7
     assert chat.options() == {"temperature": 0, "top_p": 0.5, "top_k": 4, "stop": ["a", "b"]}
     assert (chat.stream, chat.metadata) == (False, None), "what says nothing of the text stays here"
-    assert read().chat().options() == {"temperature": 1.0}
-    assert read(top_k=0, stop_sequences=[]).chat().options() == {"temperature": 1.0}
+    assert read().to_chat_request().options() == {"temperature": 1.0}
+    assert read(top_k=0, stop_sequences=[]).to_chat_request().options() == {"temperature": 1.0}
     for name in ConstraintFields.model_fields.keys() - {"response_format"}:
         assert read(**{name: "x"}).chat_body()[name] == "x", "what constrains a text is read here, too"
 
@@ -238,7 +238,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
 )  # fmt: skip
 def test_refusals_have_a_location_and_a_hint(body, param, message):
     with pytest.raises(RequestError) as caught:
-        read(**body).chat()
+        read(**body).to_chat_request()
     assert caught.value.status == 400
     assert caught.value.param == param, (caught.value.param, caught.value.message)
     assert message in caught.value.message

@@ -184,7 +184,7 @@ def refused_for_its_form(kind, body):
     try:
         asked = read_request(kind, dict(body))
         if isinstance(asked, ConvertedRequest):
-            asked = asked.chat()
+            asked = asked.to_chat_request()
         asked.structured_output(allow_special_tokens=False)
     except (SpecError, UnsupportedError):
         return None
@@ -243,6 +243,6 @@ def test_requests_are_refused_if_and_only_if_the_schemas_forbid_them(case, value
     if not allowed:
         with pytest.raises(RequestError):
             asked = read_request(kind, body)
-            (asked.chat() if isinstance(asked, ConvertedRequest) else asked).structured_output(
+            (asked.to_chat_request() if isinstance(asked, ConvertedRequest) else asked).structured_output(
                 allow_special_tokens=False
             )

@@ -89,11 +89,11 @@ def test_formats_are_those_of_a_conversation():
 
 def test_numbers_are_those_of_a_conversation():
     asked = read(max_output_tokens=7, temperature=0, seed=3, stop="a", logit_bias={"5": 1}, stream=True, metadata={})
-    chat = asked.chat()
+    chat = asked.to_chat_request()
     assert chat.options() == {"temperature": 0, "seed": 3, "stop": "a", "logit_bias": {5: 1}}
     assert (chat.max_tokens, chat.top, chat.stream_options) == (7, None, None)
-    assert read(include=["message.output_text.logprobs"]).chat().top == 0
-    assert read(include=["message.output_text.logprobs"], top_logprobs=3).chat().top == 3
+    assert read(include=["message.output_text.logprobs"]).to_chat_request().top == 0
+    assert read(include=["message.output_text.logprobs"], top_logprobs=3).to_chat_request().top == 3
     told = {name for name in TextRequest.model_fields if name in ResponsesRequest.model_fields}
     assert told == TextRequest.model_fields.keys(), "what is common to requests for text is read here, too"
 
@@ -147,7 +147,7 @@ def test_numbers_are_those_of_a_conversation():
 )  # fmt: skip
 def test_refusals_have_a_location_and_a_hint(body, param, message):
     with pytest.raises(RequestError) as caught:
-        read(**body).chat()
+        read(**body).to_chat_request()
     assert caught.value.status == 400
     assert caught.value.param == param, (caught.value.param, caught.value.message)
     assert message in caught.value.message
@@ -164,7 +164,7 @@ def test_refusals_have_a_location_and_a_hint(body, param, message):
 )  # fmt: skip
 def test_fields_without_effect_are_accepted(body):
     asked = read(**body)
-    assert asked.chat().messages[0].content == "x"
+    assert asked.to_chat_request().messages[0].content == "x"
     assert asked.echoed_fields()["store"] is False
 
 

@@ -16,7 +16,7 @@ NAMES = ("a", "b", "c", "d")
 
 def written(style: str, name: str) -> str:
     form = FORMS[style]
-    after = f"{form.after}{form.head('number')}".replace("{gap}", "")
+    after = f"{form.after}{form.value_prefix('number')}".replace("{gap}", "")
     return f"{form.begin}{name}{after}1{form.end}".replace("{name}", name)
 
 

@@ -88,7 +88,7 @@ def _call(style: str, arguments: dict[str, Any]) -> bytes:
     begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
     text += begin.replace("{name}", "find").replace("{index}", "1")
     for name, value in arguments.items():
-        after = form.after + form.head("string" if isinstance(value, str) else "number")
+        after = form.after + form.value_prefix("string" if isinstance(value, str) else "number")
         text += form.begin + name + after.replace("{gap}", "") + str(value) + form.end
     return (text + call["end"] + (section["end"] if section else "") + data.get("end", "")).encode()
 

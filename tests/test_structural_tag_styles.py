@@ -225,7 +225,7 @@ def test_names_that_begin_with_another_name(style: str) -> None:
 def test_required_calls_may_end_with_a_line(name: str, parallel: bool) -> None:
     """The line end after a call, which many models write, does not commit to another call."""
     style = guided.tool_style(name)
-    if style.is_always_mixed or not style.between.isspace():
+    if style.is_always_mixed or not style.call_separator.isspace():
         return
     tag = style.structural_tag(TOOLS, tool_choice="required", parallel_tool_calls=parallel, mixed=False)
     matcher = guided.GrammarMatcher(byte_compiler().compile_structural_tag(tag))
@@ -238,8 +238,8 @@ def test_required_calls_may_end_with_a_line(name: str, parallel: bool) -> None:
     if not parallel:  # nothing can follow, so the output ends by itself
         assert not matcher._next_bytes()
         return
-    assert matcher.accept_string(style.between) and matcher.is_accepting()
-    more = two.removeprefix(one + style.between)
+    assert matcher.accept_string(style.call_separator) and matcher.is_accepting()
+    more = two.removeprefix(one + style.call_separator)
     assert matcher._next_bytes() == more[:1].encode()
     assert matcher.accept_string(more)
 

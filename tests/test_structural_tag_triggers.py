@@ -186,7 +186,7 @@ def test_the_node_is_read_alike_by_the_reference(number: int) -> None:
         ids, state = list(text.encode()), reference.initial()
         for id in ids:
             state = state and reference.accept_token(state, id)
-        assert accepts(compiled, ids) == (state is not None and reference.accepting(state)), text
+        assert accepts(compiled, ids) == (state is not None and reference.is_accepting(state)), text
 
 
 @pytest.mark.parametrize("whole_bytes", [True, False])

@@ -177,7 +177,7 @@ def test_written_calls_are_of_the_style_and_read_back(style):
 @pytest.mark.parametrize("style", PLAIN)
 def test_prompts_describe_the_form_of_calls(style):
     text = "".join(piece.text for piece in tool_instructions(guided.tool_style(style), TOOLS))
-    begin = Markup.of(guided.tool_style(style).data).begins[0].text.replace('"{name}"', "<function-name>")
+    begin = Markup.from_style(guided.tool_style(style).data).begins[0].text.replace('"{name}"', "<function-name>")
     assert begin.partition("<function-name>")[0].partition("{name}")[0].partition("{index}")[0] in text
     for tool in TOOLS:
         assert json.dumps(tool) in text

@@ -41,11 +41,11 @@ class FlashAttention(PagedAttention):
         self._flash_attn_3 = _import_flash_attn_3(self.k.device)
 
     def _attend(
-        self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
+        self, q: Tensor, new_kv: tuple[Tensor, Tensor], stored_kv: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
         if self._flash_attn_3 is not None:
-            return _attend_3(self._flash_attn_3, q, *stored, self.step, kind)
-        return _attend_2(_import_flash_attn(), q, new, *stored, self.step, kind)
+            return _attend_3(self._flash_attn_3, q, *stored_kv, self.step, kind)
+        return _attend_2(_import_flash_attn(), q, new_kv, *stored_kv, self.step, kind)
 
 
 def _kind_arguments(kind: AttentionKind) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _attend_3(package: Any, q: Tensor, keys: Tensor, values: Tensor, step: Paged
 def _attend_2(
     package: Any,
     q: Tensor,
-    new: tuple[Tensor, Tensor],
+    new_kv: tuple[Tensor, Tensor],
     keys: Tensor,
     values: Tensor,
     step: PagedStep,
@@ -87,7 +87,7 @@ def _attend_2(
             q.unsqueeze(1), keys, values, cache_seqlens=step.lengths, block_table=step.tables, **_kind_arguments(kind)
         )
         return out.squeeze(1)
-    k, v = new if spans.is_all_new else (keys, values)
+    k, v = new_kv if spans.is_all_new else (keys, values)
     out = package.flash_attn_varlen_func(
         q,
         k,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 
 __all__ = ["attention_with_lse", "merge_attention_outputs"]
 
@@ -34,7 +34,7 @@ def merge_attention_outputs(o1: Tensor, lse1: Tensor, o2: Tensor, lse2: Tensor) 
 
 
 def attention_with_lse(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, kind: AttentionKind = PLAIN
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, kind: AttentionKind = DEFAULT_ATTENTION
 ) -> tuple[Tensor, Tensor]:
     """Attention of q (n, heads, head_dim) to k, v (s, kv_heads, head_dim), with grouped heads as in `sdpa`.
 
@@ -73,7 +73,7 @@ def _attend_in_torch(
 ) -> tuple[Tensor, Tensor]:
     """Like the CPU kernel, but with plain torch operations on any device. It computes all scores at once."""
     q, k, v = (tensor.to(_accumulation_dtype(tensor)) for tensor in (q, k, v))
-    scores = q @ k.transpose(1, 2) * kind.factor(q.shape[-1])
+    scores = q @ k.transpose(1, 2) * kind.scale_for(q.shape[-1])
     if kind.softcap is not None:
         scores = kind.softcap * torch.tanh(scores / kind.softcap)
     if mask is not None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from guided.kernels.store_kv import store_kv
 from guided.kernels.transfer import send
 from guided.kv.paged import PagedPlan
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 
 __all__ = ["PagedAttention", "PagedStep", "Spans", "can_read_blocks"]
 
@@ -103,7 +103,7 @@ class PagedAttention(ABC):
     v: Tensor
     step: PagedStep
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """See `Attend`."""
         keys, values = self.k.select(0, layer), self.v.select(0, layer)
         store_kv(k, v, keys.flatten(0, 1), values.flatten(0, 1), self.step.slots)
@@ -111,7 +111,7 @@ class PagedAttention(ABC):
 
     @abstractmethod
     def _attend(
-        self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
+        self, q: Tensor, new_kv: tuple[Tensor, Tensor], stored_kv: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
-        """Compute the attention output, with the shape of q. `new`: keys and values of this step; `stored`: all blocks
-        of the layer (blocks, block_size, kv_heads, head_dim), including `new`."""
+        """Compute the attention output, with the shape of q. `new_kv`: keys and values of this step; `stored_kv`: all
+        blocks of the layer (blocks, block_size, kv_heads, head_dim), including `new_kv`."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from guided.attention.step import ViewAttention
 from guided.kv.cache import KVView
 from guided.kv.rows import RowCache
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 
 __all__ = ["RowAttention"]
 
@@ -25,7 +25,7 @@ class RowAttention:
         self._ends = (cache.cache_seqlens + new_count).tolist()
         self._attention: ViewAttention | None = None
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """See `Attend`."""
         cache, shape = self._cache, (self._cache.rows, self._new_count, *k.shape[1:])
         cache.insert_kv(layer, k.reshape(shape), v.reshape(shape))

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.attention.merge import attention_with_lse
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 
 __all__ = ["causal_mask", "sdpa"]
 
@@ -31,7 +31,7 @@ def causal_mask(
     return mask.triu(key_count - new_count - window + 1) if is_windowed and window is not None else mask
 
 
-def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind = PLAIN) -> Tensor:
+def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
     """Attention of one sequence. `mask`: the result of `causal_mask` for `len(q)`, `len(k)` and `kind.window`."""
     if kind.softcap is not None:
         if mask is None and len(q) > 1:

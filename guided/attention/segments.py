@@ -30,7 +30,7 @@ from guided.attention.step import StepAttention, ViewAttention
 from guided.attention.varlen import VarlenAttention, has_varlen_attn
 from guided.kv.cache import KVView, Plan, Segment, SegmentedPlan
 from guided.kv.paged import PagedPlan
-from guided.models.model import PLAIN, Attend, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, Attend, AttentionKind
 
 __all__ = ["GatheredSegments", "MergedSegments", "step_attention"]
 
@@ -66,7 +66,7 @@ class GatheredSegments:
     def __init__(self, plan: SegmentedPlan, counts: Sequence[int]) -> None:
         self._plan, self._counts, self._spans = plan, counts, _spans(counts)
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """Store the new keys and values of a layer. Return the output, with the shape of q: (n, heads, head_dim)."""
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
         for index, new in enumerate(self._spans):
@@ -102,7 +102,7 @@ class MergedSegments:
         self._plan, self._counts, self._spans = plan, counts, _spans(counts)
         self._masks: dict[tuple[int, int], Tensor | None] = {}  # the same for all layers
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """Store the new keys and values of a layer. Return the output, with the shape of q: (n, heads, head_dim)."""
         precise_dtype = torch.promote_types(q.dtype, torch.float32)
         out = q.new_zeros(q.shape, dtype=precise_dtype)
@@ -111,7 +111,7 @@ class MergedSegments:
             for segment in self._plan.segments(layer, index, k[new], v[new]):
                 query_span = slice(new.start + segment.queries.start, new.start + segment.queries.stop)
                 past_length = self._plan.lengths[index] - self._counts[index]
-                if segment.positions[-1][-1] < kind.first(past_length + segment.queries.start):
+                if segment.positions[-1][-1] < kind.first_position(past_length + segment.queries.start):
                     continue  # all windows begin after this segment
                 keys, values = segment.read()
                 mask = (

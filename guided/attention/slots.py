@@ -18,7 +18,7 @@ from torch import Tensor
 from guided.kernels._kernels import Batch
 from guided.kv.cache import KVView
 from guided.kv.quantised import PackedKVView
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 
 __all__ = ["SlotAttention", "can_read"]
 
@@ -60,7 +60,7 @@ class SlotAttention:
         rows = [_kernel_row(view, span) for view, span in zip(views, spans, strict=True)]
         self._batch = Batch(heads, kv_heads, head_dim, self._dtype == torch.bfloat16, first.k.dtype.itemsize, rows)
 
-    def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """The attention output of all queries q (n, heads, head_dim), with the shape of q.
 
         Raises:
@@ -73,7 +73,7 @@ class SlotAttention:
         if q.stride()[1:] != (head_dim, 1):
             q = q.contiguous()
         out = torch.empty_like(q, memory_format=torch.contiguous_format)
-        kind_arguments = kind.factor(head_dim), kind.softcap or 0.0, kind.window
+        kind_arguments = kind.scale_for(head_dim), kind.softcap or 0.0, kind.window
         self._batch.run(
             layer, q.data_ptr(), q.stride(0), out.data_ptr(), rows, *kind_arguments, torch.get_num_threads()
         )

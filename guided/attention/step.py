@@ -22,7 +22,7 @@ from torch import Tensor
 from guided.attention.sdpa import causal_mask, sdpa
 from guided.attention.slots import SlotAttention, can_read
 from guided.kv.cache import KVView, Plan
-from guided.models.model import PLAIN, AttentionKind
+from guided.models.model import DEFAULT_ATTENTION, AttentionKind
 
 __all__ = ["StepAttention", "ViewAttention"]
 
@@ -35,7 +35,7 @@ class StepAttention:
         spans = [(end - count, end) for count, end in zip(counts, accumulate(counts), strict=True)]
         self._attention = ViewAttention(plan.views, spans)
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """Store the new keys and values of a layer; return the output, with the shape of q: (n, heads, head_dim)."""
         self._plan.write(layer, k, v)
         return self._attention(layer, q, kind)
@@ -50,7 +50,7 @@ class ViewAttention:
         self._kernel: SlotAttention | None = None
         self._masks: dict[tuple[int, int, int | None], Tensor | None] = {}  # the same for all layers of a kind
 
-    def __call__(self, layer: int, q: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """The attention output of a layer, with the shape of q: (n, heads, head_dim)."""
         if self._views and can_read(self._views[0]):
             if self._kernel is None:
@@ -67,7 +67,7 @@ class ViewAttention:
         return out
 
     def _attend_all_queries(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
-        first = kind.first(len(k) - len(q))
+        first = kind.first_position(len(k) - len(q))
         k, v = k[first:], v[first:]
         mask_key = len(q), len(k), kind.window
         if mask_key not in self._masks:
@@ -82,6 +82,6 @@ class ViewAttention:
         past_length = len(k) - len(q)
         for i in range(len(q)):
             visible = slice(
-                kind.first(past_length + i), past_length + i + 1
+                kind.first_position(past_length + i), past_length + i + 1
             )  # copied below, so the kernel always sees the same alignment
             out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[visible].clone(), v[visible].clone(), None, kind)

@@ -81,10 +81,10 @@ class VarlenAttention(PagedAttention):
         self._max_keys = step.tables.shape[1] * self.k.shape[2]
 
     def _attend(
-        self, q: Tensor, new: tuple[Tensor, Tensor], stored: tuple[Tensor, Tensor], kind: AttentionKind
+        self, q: Tensor, new_kv: tuple[Tensor, Tensor], stored_kv: tuple[Tensor, Tensor], kind: AttentionKind
     ) -> Tensor:
         assert kind.softcap is None, "varlen_attn does not cap scores"
-        keys, values = stored
+        keys, values = stored_kv
         out: Tensor = _import_varlen_attn()(
             q,
             keys,

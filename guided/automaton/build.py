@@ -20,7 +20,7 @@ from guided.automaton.conditions import flatten_condition
 from guided.automaton.entries import check_entries
 from guided.automaton.marked_texts import mark_texts
 from guided.automaton.native_encodings import native_encoding
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.ir.encodings import UTF8, Encoding
 from guided.ir.nodes import (
@@ -289,7 +289,7 @@ class GrammarBuilder:
         raise TypeError("not a node")
 
     def _suggest_rule(self, name: object) -> str:
-        close = close_name(str(name), map(str, self.rule_numbers))
+        close = find_closest_name(str(name), map(str, self.rule_numbers))
         return f"did you mean {close!r}?" if close else f"the rules are {', '.join(map(str, self.rule_numbers)):.200}"
 
     def _native_bounds(self, low: int, high: int | None) -> tuple[int, int]:
@@ -331,7 +331,7 @@ class GrammarBuilder:
         ids = [token] if isinstance(token, int) else sorted(self.target.special_ids.get(token, ()))
         if not ids:
             known_names = ", ".join(sorted(self.target.special_ids)[:8]) or "none"
-            close = close_name(str(token), self.target.special_ids)
+            close = find_closest_name(str(token), self.target.special_ids)
             hint = f"did you mean {close}?" if close else "use the name or the id of a token in the vocabulary"
             message = f"the vocabulary has no control token {token!r} (it has: {known_names})"
             raise VocabularyError(message, token=token, hint=hint)

@@ -35,17 +35,17 @@ class Occurrence:
     """An occurrence of a part: the part's number, what may follow, and whether the output may end after it."""
 
     part: int
-    next: dict[int, None] = field(default_factory=dict)
+    successors: dict[int, None] = field(default_factory=dict)
     is_last: bool = False
 
 
 @dataclass(slots=True)
 class PartGraph:
-    """The parts of a grammar and their occurrences. `first`: the occurrences that may come first."""
+    """The parts of a grammar and their occurrences. `first_occurrences`: the occurrences that may come first."""
 
     parts: list[Grammar] = field(default_factory=list)
     occurrences: list[Occurrence] = field(default_factory=list)
-    first: list[int] = field(default_factory=list)
+    first_occurrences: list[int] = field(default_factory=list)
     may_be_empty: bool = False
 
 
@@ -66,8 +66,8 @@ def compile_composed(
     graph = build_part_graph(grammar)
     return _core.CompiledComposition(
         [compile_part(part) for part in graph.parts],
-        [(occurrence.part, list(occurrence.next), occurrence.is_last) for occurrence in graph.occurrences],
-        graph.first,
+        [(occurrence.part, list(occurrence.successors), occurrence.is_last) for occurrence in graph.occurrences],
+        graph.first_occurrences,
         graph.may_be_empty,
         vocabulary,
         limits.memory,
@@ -85,9 +85,9 @@ def build_part_graph(grammar: Grammar) -> PartGraph:
         fragment = builder.add_node(Ref(grammar.start), "")
     except RecursionError:
         raise LimitExceeded("depth", 1000, 900, fixed=True) from None
-    for i in fragment.last:
+    for i in fragment.last_occurrences:
         builder.graph.occurrences[i].is_last = True
-    builder.graph.first, builder.graph.may_be_empty = fragment.first, fragment.may_be_empty
+    builder.graph.first_occurrences, builder.graph.may_be_empty = fragment.first_occurrences, fragment.may_be_empty
     return builder.graph
 
 
@@ -95,8 +95,8 @@ def build_part_graph(grammar: Grammar) -> PartGraph:
 class _Fragment:
     """The occurrences that can begin and end the texts of a node, and whether its text may be empty."""
 
-    first: list[int]
-    last: list[int]
+    first_occurrences: list[int]
+    last_occurrences: list[int]
     may_be_empty: bool
 
 
@@ -193,18 +193,22 @@ class _Builder:
     def concatenate(self, parts: Iterable[_Fragment]) -> _Fragment:
         fragment = _Fragment([], [], True)
         for part in parts:
-            for i in fragment.last:
-                self.graph.occurrences[i].next |= dict.fromkeys(part.first)
+            for i in fragment.last_occurrences:
+                self.graph.occurrences[i].successors |= dict.fromkeys(part.first_occurrences)
             fragment = _Fragment(
-                fragment.first + part.first if fragment.may_be_empty else fragment.first,
-                fragment.last + part.last if part.may_be_empty else part.last,
+                fragment.first_occurrences + part.first_occurrences
+                if fragment.may_be_empty
+                else fragment.first_occurrences,
+                fragment.last_occurrences + part.last_occurrences if part.may_be_empty else part.last_occurrences,
                 fragment.may_be_empty and part.may_be_empty,
             )
         return fragment
 
     def unite(self, parts: list[_Fragment]) -> _Fragment:
-        first = [i for part in parts for i in part.first]
-        return _Fragment(first, [i for part in parts for i in part.last], any(part.may_be_empty for part in parts))
+        first = [i for part in parts for i in part.first_occurrences]
+        return _Fragment(
+            first, [i for part in parts for i in part.last_occurrences], any(part.may_be_empty for part in parts)
+        )
 
     def add_repeat(self, item: Node, low: int, high: int | None, rule: str) -> _Fragment:
         """Unroll a repetition. Copies of the item beyond the lower bound are optional."""
@@ -213,10 +217,10 @@ class _Builder:
         copies = []
         for number in range(max(low, 1) if high is None else high):
             copy = self.add_node(item, rule)
-            copies.append(_Fragment(copy.first, copy.last, copy.may_be_empty or number >= low))
+            copies.append(_Fragment(copy.first_occurrences, copy.last_occurrences, copy.may_be_empty or number >= low))
         if high is None:
-            for i in copies[-1].last:
-                self.graph.occurrences[i].next |= dict.fromkeys(copies[-1].first)
+            for i in copies[-1].last_occurrences:
+                self.graph.occurrences[i].successors |= dict.fromkeys(copies[-1].first_occurrences)
         return self.concatenate(copies)
 
 

@@ -54,14 +54,14 @@ class CallMarkup:
 class _MessageParts:
     """The text of one rendered message, without its names and arguments.
 
-    `first`: before the first name; `inner`: between each name and its arguments; `between`: between calls; `last`:
-    after the last arguments.
+    `prefix`: before the first name; `inner`: between each name and its arguments; `separators`: between calls;
+    `suffix`: after the last arguments.
     """
 
-    first: str
+    prefix: str
     inner: list[str]
-    between: list[str]
-    last: str
+    separators: list[str]
+    suffix: str
 
 
 def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
@@ -74,11 +74,11 @@ def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     if parts is None:
         return _infer_single_call(renderer, shape)
     inner, first_index = _align_texts(parts.inner)
-    begin, lengths, other_index = _align_suffixes([parts.first, *parts.between])
-    first = parts.first[: len(parts.first) - lengths[0]] + begin
-    between = parts.between[0][: len(parts.between[0]) - lengths[1]] + begin
-    start, end, separator = _split_between(first, between, parts.last)
-    opening, closing = first[: len(first) - len(start)], parts.last[len(end) :]
+    begin, lengths, other_index = _align_suffixes([parts.prefix, *parts.separators])
+    first = parts.prefix[: len(parts.prefix) - lengths[0]] + begin
+    between = parts.separators[0][: len(parts.separators[0]) - lengths[1]] + begin
+    start, end, separator = _split_between(first, between, parts.suffix)
+    opening, closing = first[: len(first) - len(start)], parts.suffix[len(end) :]
     if not opening.strip():  # white space after the last call belongs to the message
         end, separator = end.rstrip(), end[len(end.rstrip()) :] + separator
     call: dict[str, Any] = {"begin": _join_begin(start, inner), "end": end}
@@ -97,10 +97,10 @@ def _infer_single_call(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     """The markup of a template that does not write several calls in one message."""
     parts = _split_message(renderer, shape, 1)
     assert parts is not None
-    start = parts.first.lstrip()
-    call: dict[str, Any] = {"begin": _join_begin(start, parts.inner[0]), "end": parts.last.rstrip()}
+    start = parts.prefix.lstrip()
+    call: dict[str, Any] = {"begin": _join_begin(start, parts.inner[0]), "end": parts.suffix.rstrip()}
     call |= {"id": _choose_id_pattern(renderer)} if "{id}" in call["begin"] + call["end"] else {}
-    return CallMarkup({"trigger": _find_trigger(start), "call": call}, parts.first[: -len(start)], False)
+    return CallMarkup({"trigger": _find_trigger(start), "call": call}, parts.prefix[: -len(start)], False)
 
 
 def _split_message(renderer: CallRenderer, shape: Shape, count: int) -> _MessageParts | None:
@@ -110,18 +110,18 @@ def _split_message(renderer: CallRenderer, shape: Shape, count: int) -> _Message
         text = re.sub("call0000[0-9]", "{id}", renderer.render_calls(calls))
     except TemplateRefusal:
         return None
-    inner, between = list[str](), list[str]()
+    inner, separators = list[str](), list[str]()
     for name, arguments in calls:
-        before, match, text = text.partition(name)
+        text_before, match, text = text.partition(name)
         if not match:
             return None
         start, stop = shape.find_span(text, arguments)
         inner.append(text[:start].replace(name, "{name}"))
-        between.append(before)
+        separators.append(text_before)
         text = text[stop:]
     if renderer.message_end:
         text = text.partition(renderer.message_end)[0]
-    return _MessageParts(between[0], inner, between[1:], text)
+    return _MessageParts(separators[0], inner, separators[1:], text)
 
 
 def _join_begin(start: str, inner: str) -> str:

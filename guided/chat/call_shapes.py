@@ -78,27 +78,29 @@ def infer_shape(renderer: CallRenderer) -> Shape:
         return Shape(None)
     if _contains_json_string(text, arguments):
         raise UnsupportedError("the chat template writes arguments as a JSON text in a string", hint=HINT)
-    before, assignment, between, second_assignment, after = _split_at_marks(text, "qza", "qzone", "qzb", "qztwo")
+    text_before, assignment, text_between, second_assignment, text_after = _split_at_marks(
+        text, "qza", "qzone", "qzb", "qztwo"
+    )
     if assignment != second_assignment:
         raise UnsupportedError("the chat template writes the arguments of one call in different ways", hint=HINT)
-    begin = _cut_to_marker(common_suffix(before, between), before)
+    begin = _cut_to_marker(common_suffix(text_before, text_between), text_before)
     numbers = _render_after_name(renderer, {"qza": "qzone", "qzb": 90210, "qzc": "qztwo"})
     _, _, _, number_assignment, number_between = _split_at_marks(numbers, "qza", "qzone", "qzb", "90210")
     number_between = number_between.partition("qzc")[0]
     if not begin:
-        return Shape(_infer_literal_form(renderer, assignment, between, number_assignment, number_between))
-    tail = between[: len(between) - len(begin)]
-    return Shape(_infer_element_form(renderer, begin, assignment, number_assignment, (before, tail, after)))
+        return Shape(_infer_literal_form(renderer, assignment, text_between, number_assignment, number_between))
+    tail = text_between[: len(text_between) - len(begin)]
+    return Shape(_infer_element_form(renderer, begin, assignment, number_assignment, (text_before, tail, text_after)))
 
 
 def _render_after_name(renderer: CallRenderer, arguments: Mapping[str, Any]) -> str:
     text = renderer.render_calls([("qzfirst", arguments)])
-    before, name, after = text.partition("qzfirst")
+    text_before, name, text_after = text.partition("qzfirst")
     if not name:
         raise UnsupportedError("the chat template does not show the names of functions", hint=HINT)
-    if arguments and any(key in before for key in arguments):
+    if arguments and any(key in text_before for key in arguments):
         raise UnsupportedError("the chat template writes the arguments before the function's name", hint=HINT)
-    return after
+    return text_after
 
 
 def _find_json_span(text: str, value: Any) -> tuple[int, int] | None:
@@ -127,10 +129,10 @@ def _split_at_marks(text: str, *marks: str) -> list[str]:
     """The texts before, between and after the marks."""
     out, rest = list[str](), text
     for mark in marks:
-        before, match, rest = rest.partition(mark)
+        text_before, match, rest = rest.partition(mark)
         if not match:
             raise UnsupportedError(f"the chat template does not show an argument as {brief(mark)}", hint=HINT)
-        out.append(before)
+        out.append(text_before)
     return [*out, rest]
 
 
@@ -153,19 +155,23 @@ def _infer_element_form(
 
     `surrounding_texts`: the texts before the first element, after the first value, and after the last value.
     """
-    before, tail, after = surrounding_texts
-    tail, after = tail.replace("qza", "{name}"), after.replace("qzb", "{name}")
-    end = common_prefix(tail, after).rstrip()
-    gap, rest = tail[len(end) :], after[len(end) :]
+    text_before, tail, text_after = surrounding_texts
+    tail, text_after = tail.replace("qza", "{name}"), text_after.replace("qzb", "{name}")
+    end = common_prefix(tail, text_after).rstrip()
+    gap, rest = tail[len(end) :], text_after[len(end) :]
     if gap.strip() or not end:
-        raise UnsupportedError(f"the end of an argument is not clear from {brief(tail)} and {brief(after)}", hint=HINT)
+        raise UnsupportedError(
+            f"the end of an argument is not clear from {brief(tail)} and {brief(text_after)}", hint=HINT
+        )
     on_own_lines = assignment.endswith("\n") and end.startswith("\n")
     if on_own_lines:
         assignment, number_assignment, end = assignment[:-1], number_assignment.removesuffix("\n"), end[1:]
     quote = '"' if assignment.startswith('"') and assignment != number_assignment else ""
     no_arguments = _render_after_name(renderer, {})  # without arguments, no text follows a last argument
     following = rest.removeprefix(gap).partition(renderer.message_end or "\0")[0]
-    is_after_last = rest.startswith(gap) and no_arguments.startswith(before[: len(before) - len(begin)] + following)
+    is_after_last = rest.startswith(gap) and no_arguments.startswith(
+        text_before[: len(text_before) - len(begin)] + following
+    )
     form = ElementForm(
         begin, quote if quote else assignment, assignment[len(quote) :] if quote else "",
         number_assignment[len(quote) :] if quote else "", end, lines=on_own_lines, separator=gap,
@@ -206,8 +212,8 @@ def _infer_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     item = item.removesuffix(form.string)
     if not form.repeats_names:
         return form._replace(item=item, item_end=item_end.rstrip(), around=False, between=True)
-    never = common_prefix(form.begin, form.end.partition("{name}")[0], item, item_end)
-    return form._replace(item=item, item_end=item_end.rstrip(), never=never, around=False, between=True)
+    forbidden_text = common_prefix(form.begin, form.end.partition("{name}")[0], item, item_end)
+    return form._replace(item=item, item_end=item_end.rstrip(), never=forbidden_text, around=False, between=True)
 
 
 def _infer_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementForm, dict[str, str]]:
@@ -237,12 +243,12 @@ def _find_text_before_value(kind: str, text: str, form: ElementForm) -> str:
 
 
 def _infer_literal_form(
-    renderer: CallRenderer, assignment: str, between: str, number_assignment: str, number_between: str
+    renderer: CallRenderer, assignment: str, separator: str, number_assignment: str, number_between: str
 ) -> LiteralForm:
     quote = assignment.removeprefix(number_assignment)
-    comma = between.removeprefix(quote)
+    comma = separator.removeprefix(quote)
     if not quote or not assignment.startswith(number_assignment) or comma != number_between or comma.strip() != ",":
-        reason = f"the chat template writes an argument as {brief(f'NAME{assignment}TEXT{between}')}"
+        reason = f"the chat template writes an argument as {brief(f'NAME{assignment}TEXT{separator}')}"
         raise UnsupportedError(f"{reason}, which is neither JSON, an element nor a literal", hint=HINT)
     escapes = quote in ("'", '"')
     form = LiteralForm(

@@ -39,8 +39,8 @@ class MessageError(GuidedError):
         key: the faulty member.
     """
 
-    def __init__(self, number: int, key: str, what: str) -> None:
-        super().__init__(f"message {number}{'' if what.startswith(':') else ' '}{what}")
+    def __init__(self, number: int, key: str, problem: str) -> None:
+        super().__init__(f"message {number}{'' if problem.startswith(':') else ' '}{problem}")
         self.number, self.key = number, key
 
 
@@ -87,7 +87,7 @@ def as_style(style: str | ToolStyle | None) -> ToolStyle | None:
     return tool_style(style)
 
 
-def to_plain(value: Any, what: str, depth: int = 0) -> Any:
+def to_plain(value: Any, description: str, depth: int = 0) -> Any:
     """A copy of a value, made of JSON values only.
 
     Raises:
@@ -96,12 +96,12 @@ def to_plain(value: Any, what: str, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if depth > _MAX_DEPTH:
-        raise GuidedError(f"{what} nest deeper than {_MAX_DEPTH}")
+        raise GuidedError(f"{description} nest deeper than {_MAX_DEPTH}")
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: to_plain(member, what, depth + 1) for key, member in value.items()}
+        return {key: to_plain(member, description, depth + 1) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(item, what, depth + 1) for item in value]
-    raise GuidedError(f"{what} contain {brief(value)}, which is not a JSON value")
+        return [to_plain(item, description, depth + 1) for item in value]
+    raise GuidedError(f"{description} contain {brief(value)}, which is not a JSON value")
 
 
 def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:

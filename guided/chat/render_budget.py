@@ -29,10 +29,10 @@ _INFINITE_COST: Final = 1 << 1000  # more than any budget, and the cost of a val
 class _Meter:
     """The remaining budget, and the depth of nested calls."""
 
-    __slots__ = ("allowed", "depth", "remaining")
+    __slots__ = ("budget", "depth", "remaining")
 
-    def __init__(self, allowed: int) -> None:
-        self.allowed = self.remaining = allowed
+    def __init__(self, budget: int) -> None:
+        self.budget = self.remaining = budget
         self.depth = 0
 
 
@@ -63,7 +63,7 @@ def charge(amount: int) -> None:
         return
     meter.remaining -= amount
     if meter.remaining < 0:
-        raise _limit_error("work of the chat template", meter.allowed - meter.remaining, meter.allowed)
+        raise _limit_error("work of the chat template", meter.budget - meter.remaining, meter.budget)
 
 
 @contextmanager

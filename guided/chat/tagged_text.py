@@ -179,27 +179,27 @@ def _make_text(text: str, spans: Spans) -> str:
     return TaggedText(text, spans) if spans else text
 
 
-def _tag_substring(whole: TaggedText, text: str, start: int) -> str:
-    """`text`, which begins at the offset `start` of `whole`, with its tags."""
+def _tag_substring(text_with_tags: TaggedText, text: str, start: int) -> str:
+    """`text`, which begins at the offset `start` of `text_with_tags`, with its tags."""
     if not text:
         return text
     end, out = start + len(text), list[tuple[int, int]]()
-    for number in range(bisect_right(whole.spans, start, key=lambda span: span[1]), len(whole.spans)):
-        left, right = whole.spans[number]
+    for number in range(bisect_right(text_with_tags.spans, start, key=lambda span: span[1]), len(text_with_tags.spans)):
+        left, right = text_with_tags.spans[number]
         if left >= end:
             break
         out.append((max(left, start) - start, min(right, end) - start))
     return _make_text(text, tuple(out))
 
 
-def _tag_parts(whole: TaggedText, parts: list[str], sep: str | None) -> list[str]:
+def _tag_parts(text_with_tags: TaggedText, parts: list[str], sep: str | None) -> list[str]:
     """The parts of a split text, each with its tags."""
-    if not whole.spans:
+    if not text_with_tags.spans:
         return parts
     out, start = [], 0
     for part in parts:
         if sep is None:  # skip the separating white space
-            start = str.find(whole, part, start)
-        out.append(_tag_substring(whole, part, start))
+            start = str.find(text_with_tags, part, start)
+        out.append(_tag_substring(text_with_tags, part, start))
         start += len(part) + (len(sep) if sep is not None else 0)
     return out

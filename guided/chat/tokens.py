@@ -98,11 +98,11 @@ def _determine_space_rules(vocabulary: Vocabulary, id: int) -> _SpaceRules:
     """Determine the rules by encoding test strings. A tokenizer may have different rules for each control token."""
     name, encode = vocabulary.special_tokens[id], vocabulary.encode_with_special
     try:
-        after, word = encode(f"{name}a"), vocabulary.encode("a")
+        word_after_name, word = encode(f"{name}a"), vocabulary.encode("a")
         return _SpaceRules(
             encode(f"a \n{name}") == encode(f"a{name}"),
-            encode(f"{name} \na") == after,
-            after[1:] != word and after[1:] == vocabulary.encode("a", continued=True),
+            encode(f"{name} \na") == word_after_name,
+            word_after_name[1:] != word and word_after_name[1:] == vocabulary.encode("a", continued=True),
         )
     except VocabularyError:  # the vocabulary cannot spell white space
         return _SpaceRules(False, False, False)

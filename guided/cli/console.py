@@ -182,8 +182,8 @@ def warnings_as_notes() -> Iterator[None]:
 class Progress:
     """`with Progress("compiling"):` shows the task and its elapsed time on a terminal after two seconds."""
 
-    def __init__(self, what: str) -> None:
-        self._what, self._done = what, threading.Event()
+    def __init__(self, task: str) -> None:
+        self._task, self._done_event = task, threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None
 
     def __enter__(self) -> None:
@@ -194,14 +194,14 @@ class Progress:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._thread is not None:
-            self._done.set()
+            self._done_event.set()
             self._thread.join()
 
     def _show(self) -> None:
         start = time.monotonic()
         is_visible = False
-        while not self._done.wait(1.0 if is_visible else _PROGRESS_DELAY_SECONDS):
-            sys.stderr.write(f"\r{self._what}: {time.monotonic() - start:.0f} s")
+        while not self._done_event.wait(1.0 if is_visible else _PROGRESS_DELAY_SECONDS):
+            sys.stderr.write(f"\r{self._task}: {time.monotonic() - start:.0f} s")
             sys.stderr.flush()
             is_visible = True
         if is_visible:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from guided.cli.options import GRAMMAR_OPTIONS, LINE_OPTIONS, read_line_options
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.documents.source_spans import locate
 from guided.frontends.json_schema.documents.values import read_json
@@ -158,7 +158,7 @@ def _check_members(text: str, members: dict[str, Any]) -> None:
     """Check names and types: exactly one prompt, at most one specification."""
     for name, value in members.items():
         if name not in _MEMBERS and name not in _OPTIONS:
-            similar_name = close_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_MIN_SIMILARITY)
+            similar_name = find_closest_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_MIN_SIMILARITY)
             hint = _FORBIDDEN_HINTS.get(name, f"did you mean {similar_name!r}?" if similar_name else "")
             raise _make_member_error(text, name, f"a request cannot have {brief(name)}", hint)
         if name in _MEMBERS and not _MEMBERS[name][1](value):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from guided.cli.console import InputError
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 
 __all__ = ["Parser", "UsageError"]
 
@@ -96,7 +96,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _suggest(word: str, words: list[str]) -> str:
-    similar_name = close_name(word, words, cutoff=0.75)
+    similar_name = find_closest_name(word, words, cutoff=0.75)
     return f"; did you mean {similar_name}?" if similar_name else ""
 
 

@@ -55,8 +55,8 @@ _MAX_NESTING: Final = 250
 """The maximum depth of nested classes, as in Rust's crate."""
 
 
-def to_python_regex(pattern: str) -> str:
-    """See the module docstring.
+def to_python_regex(pattern: str, limits: Limits) -> str:
+    """See the module docstring. `limits` bound the Python pattern, and the time for reading the classes.
 
     Raises:
         SpecError: a class or an escape is malformed; the error gives its location. UnsupportedError: the pattern has a
@@ -65,8 +65,8 @@ def to_python_regex(pattern: str) -> str:
     """
     if not _NEEDS_REWRITING.search(pattern):
         return pattern
-    with limit_compilation(Limits(), work=False):
-        return _Reader(pattern).read()
+    with limit_compilation(limits, work=False):
+        return _Reader(pattern, limits.spec_length).read()
 
 
 def strip_anchors(pattern: str) -> str:
@@ -108,10 +108,10 @@ def _strip_end(pattern: str) -> str:
 class _OpenClass:
     """A class that is being read: its operands so far, as in `[a-c&&[^b]--x]`. `begin`: the offset of its bracket."""
 
-    def __init__(self, begin: int, negated: bool) -> None:
+    def __init__(self, begin: int, is_negated: bool) -> None:
         self.begin = begin
-        self._negated, self._operator = negated, ""
-        self._combined: Ranges | None = None
+        self._is_negated, self._operator = is_negated, ""
+        self._combined_ranges: Ranges | None = None
         self._items: list[tuple[int, int]] = []
 
     def add(self, ranges: Ranges) -> None:
@@ -121,24 +121,27 @@ class _OpenClass:
     def begin_operand(self, operator: str) -> None:
         """Read an operator, after which the next operand begins."""
         spend()
-        self._combined, self._operator = _combine(self._combined, self._operator, charset(self._items)), operator
+        self._combined_ranges, self._operator = (
+            _combine(self._combined_ranges, self._operator, charset(self._items)),
+            operator,
+        )
         self._items = []
 
     def close(self) -> Ranges:
         """The characters of the class."""
         spend()
-        ranges = _combine(self._combined, self._operator, charset(self._items))
-        return complement(ranges) if self._negated else ranges
+        ranges = _combine(self._combined_ranges, self._operator, charset(self._items))
+        return complement(ranges) if self._is_negated else ranges
 
 
 class _Reader:
-    def __init__(self, pattern: str) -> None:
-        self.pattern, self.pos = pattern, 0
+    def __init__(self, pattern: str, max_length: int) -> None:
+        self.pattern, self.pos, self.max_length = pattern, 0, max_length
 
     def read(self) -> str:
         """The whole pattern."""
         out: list[str] = []
-        length, max_length = 0, Limits().spec_length
+        length = 0
         group_flags: list[list[str]] = [[]]  # for each open group, the openings of the groups that set flags inside it
         while self.pos < len(self.pattern):
             char = self.pattern[self.pos]
@@ -159,8 +162,8 @@ class _Reader:
                 self.pos += 1
                 out.append(char)
             length += len(out[-1])
-            if length > max_length:
-                raise LimitExceeded("spec_length", length, max_length, hint=_LENGTH_HINT)
+            if length > self.max_length:
+                raise LimitExceeded("spec_length", length, self.max_length, hint=_LENGTH_HINT)
         return "".join(out) + _close_groups(group_flags[0])
 
     def _rewrite_group(self, group_flags: list[list[str]]) -> str:
@@ -268,9 +271,9 @@ class _Reader:
 
     def _open_class(self) -> _OpenClass:
         begin = self.pos
-        negated = self.pattern.startswith("^", begin + 1)
-        self.pos += 1 + negated
-        opened = _OpenClass(begin, negated)
+        is_negated = self.pattern.startswith("^", begin + 1)
+        self.pos += 1 + is_negated
+        opened = _OpenClass(begin, is_negated)
         for char in _LITERALS_AT_START.match(self.pattern, self.pos)[0]:  # type: ignore[index]  # it always matches
             opened.add(((ord(char), ord(char)),))
             self.pos += 1
@@ -336,14 +339,14 @@ def _close_groups(flags: list[str]) -> str:
     return "".join("\n)" if "x" in text.partition("-")[0] else ")" for text in flags)
 
 
-def _combine(combined: Ranges | None, operator: str, other: Ranges) -> Ranges:
-    if combined is None:
-        return other
+def _combine(left: Ranges | None, operator: str, right: Ranges) -> Ranges:
+    if left is None:
+        return right
     if operator == "&&":
-        return intersect(combined, other)
+        return intersect(left, right)
     if operator == "--":
-        return intersect(combined, complement(other))
-    return charset([*intersect(combined, complement(other)), *intersect(other, complement(combined))])
+        return intersect(left, complement(right))
+    return charset([*intersect(left, complement(right)), *intersect(right, complement(left))])
 
 
 @lru_cache(maxsize=256)

@@ -70,14 +70,14 @@ class _Writer:
     """Writes the forms of one document. `_size` approximates the characters so far, so a large document ends early."""
 
     def __init__(self, document: object) -> None:
-        self._document, self._names, self._defined = document, dict[str, str](), set[str]()
+        self._document, self._names, self._defined_names = document, dict[str, str](), set[str]()
         self._size = self._depth = 0
 
     def take_undefined(self) -> tuple[str, object] | None:
         """The next name that a form uses and that has no definition yet, and its schema. Marks it as defined."""
         for reference, name in self._names.items():
-            if name not in self._defined:
-                self._defined.add(name)
+            if name not in self._defined_names:
+                self._defined_names.add(name)
                 return name, reference_target(self._document, reference)
         return None
 

@@ -62,7 +62,7 @@ class Answers(Generic[_Key]):
             logits_by_key = self._draft_model.logits({key: request.ids for key, (_, request) in drafts.items()})
             for key, rows in logits_by_key.items():
                 index, request = drafts[key]
-                choices[index] = Choose(rows.logits, [request.choice], rows.first)
+                choices[index] = Choose(rows.logits, [request.choice], rows.first_row)
         answers = dict(zip(choices, answer(list(choices.values())), strict=True))
         return [answers.get(index, NO_DRAFTS) for index in range(len(requests))]
 
@@ -88,9 +88,9 @@ class PendingChoices(Generic[_Key]):
     """Choices that the device is still computing: one token for each of several sequences."""
 
     def __init__(
-        self, requests: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched: LaunchedChoices
+        self, requests: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched_choices: LaunchedChoices
     ) -> None:
-        self._requests, self._answers, self._launched = requests, answers, launched
+        self._requests, self._answers, self._launched_choices = requests, answers, launched_choices
         self._rows = {key: index for index, (key, _) in enumerate(requests)}
 
     def __contains__(self, key: object) -> bool:
@@ -101,13 +101,13 @@ class PendingChoices(Generic[_Key]):
 
     def tokens(self, keys: Sequence[_Key]) -> Tensor:
         """The tokens of these sequences, int64 (keys,), on their device. `wait` may return other tokens for a few."""
-        tokens = self._launched.tokens
+        tokens = self._launched_choices.tokens
         return tokens[send([self._rows[key] for key in keys], torch.int64, tokens.device)]
 
     def wait(self) -> list[_ChoiceAnswer[_Key]]:
         """Wait for the answers. If the joint call failed, retry each request on its own."""
         try:
-            answers, repeated = self._launched.wait(), self._launched.repeated_rows
+            answers, repeated = self._launched_choices.wait(), self._launched_choices.repeated_rows
         except Exception:
             retried = self._answers.answer_all(self._requests)
             return [_ChoiceAnswer(key, answer, False) for (key, _), answer in zip(self._requests, retried, strict=True)]

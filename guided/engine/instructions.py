@@ -29,12 +29,20 @@ class Instructions:
         grammar: the specification of the answer, if there is one.
         raw: whether the model continues a string prompt instead of answering it as a message.
         is_free_text: whether the grammar allows any text, so that it is not described.
+        has_tools: whether the request has tools, even if the model must not call them. A description is then optional.
     """
 
     def __init__(
-        self, reader: PromptReader, grammar: CompiledGrammar | None, *, raw: bool, is_free_text: bool = False
+        self,
+        reader: PromptReader,
+        grammar: CompiledGrammar | None,
+        *,
+        raw: bool,
+        is_free_text: bool = False,
+        has_tools: bool = False,
     ) -> None:
         self._reader, self._grammar, self._raw, self._is_free_text = reader, grammar, raw, is_free_text
+        self._has_tools = has_tools
 
     def describe(self, prompt: Prompt, *, is_required: bool) -> Prompt:
         """The prompt with a description of the specification. Tools are left to the chat template.
@@ -49,7 +57,7 @@ class Instructions:
             return (
                 prompt if has_description(chat, description) else self._reader.with_instruction(chat, description.text)
             )
-        if not is_required or (chat is not None and chat.tools):
+        if not is_required or self._has_tools or (chat is not None and chat.tools):
             return prompt
         reason = _NO_TEMPLATE if description is not None else "the constraint cannot be described"
         raise OptionError(f"describe=True adds the specification to the conversation, but {reason}", option="describe")

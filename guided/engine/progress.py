@@ -86,7 +86,7 @@ class Meter:
         self._total, self._begin = total, time.perf_counter()
         self._line = ProgressLine() if show is True else None
         self._show = self._line or (None if isinstance(show, bool) else show)
-        self._done = self._tokens = self._tokens_done = 0
+        self._requests_done = self._tokens = self._tokens_done = 0
 
     def __enter__(self) -> Meter:
         return self
@@ -103,14 +103,14 @@ class Meter:
 
     def finish(self, tokens: int) -> None:
         """Count a finished request. `tokens`: the number of tokens in all its outputs."""
-        self._done += 1
+        self._requests_done += 1
         self._tokens_done += tokens
         self._report()
 
     def _report(self) -> None:
         if self._show is not None:
             seconds = time.perf_counter() - self._begin
-            self._show(BatchProgress(self._done, self._total, self._tokens, self._tokens_done, seconds))
+            self._show(BatchProgress(self._requests_done, self._total, self._tokens, self._tokens_done, seconds))
 
 
 class ProgressLine:

@@ -60,14 +60,14 @@ class ReasoningGate:
     ) -> None:
         """`limit`: the maximum number of tokens before the end marker."""
         self._answer, self._end, self._vocabulary, self._limit = answer, tuple(end), vocabulary, limit
-        self._matched = [0]  # for each prefix of the reasoning: the number of marker tokens that its end matches
+        self._matched_counts = [0]  # for each prefix of the reasoning: the number of marker tokens that its end matches
         self._answer_length = 0  # the number of tokens in the answer
         self._budget_bound = False  # whether the budget removed tokens from the last mask of the reasoning
 
     @property
     def has_ended(self) -> bool:
         """Whether the reasoning has ended."""
-        return self._matched[-1] == len(self._end)
+        return self._matched_counts[-1] == len(self._end)
 
     @property
     def answer(self) -> ForkingMatcher:
@@ -96,7 +96,7 @@ class ReasoningGate:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         tokens_left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
         if self._limit is not None:
-            limit = self._limit + len(self._end) - len(self._matched)
+            limit = self._limit + len(self._end) - len(self._matched_counts)
             tokens_left = limit if tokens_left is None else min(tokens_left, limit)
         words = bitmask[row]
         self._budget_bound = tokens_left is not None and tokens_left < len(self._end)
@@ -120,23 +120,23 @@ class ReasoningGate:
             return is_accepted
         if not self._continues(token):
             return False
-        self._matched.append(self._matched_after(token))
+        self._matched_counts.append(self._matched_after(token))
         return True
 
     def rollback(self, n: int, /) -> None:
         """Take back the last n tokens. Raises ValueError if there are fewer."""
-        if not 0 <= n < len(self._matched) + self._answer_length:
-            raise ValueError(f"cannot take back {n} of {len(self._matched) - 1 + self._answer_length} tokens")
+        if not 0 <= n < len(self._matched_counts) + self._answer_length:
+            raise ValueError(f"cannot take back {n} of {len(self._matched_counts) - 1 + self._answer_length} tokens")
         count = min(n, self._answer_length)
         self._answer.rollback(count)
         self._answer_length -= count
         if n > count:
-            del self._matched[count - n :]
+            del self._matched_counts[count - n :]
 
     def fork(self) -> ReasoningGate:
         """An independent copy in the same state."""
         copy = ReasoningGate(self._answer.fork(), self._end, self._vocabulary, limit=self._limit)
-        copy._matched, copy._answer_length = list(self._matched), self._answer_length
+        copy._matched_counts, copy._answer_length = list(self._matched_counts), self._answer_length
         return copy
 
     def forced_tokens(self) -> list[int]:
@@ -153,11 +153,11 @@ class ReasoningGate:
 
     def min_tokens_to_finish(self) -> int:
         """The number of tokens that complete the marker, plus the length of the shortest answer."""
-        return len(self._end) - self._matched[-1] + self._answer.min_tokens_to_finish()
+        return len(self._end) - self._matched_counts[-1] + self._answer.min_tokens_to_finish()
 
     def _matched_after(self, token: int) -> int:
         """The number of marker tokens that are matched after this token."""
-        candidate = (*self._end[: self._matched[-1]], token)
+        candidate = (*self._end[: self._matched_counts[-1]], token)
         return next(n for n in range(len(candidate), -1, -1) if self._end[:n] == candidate[len(candidate) - n :])
 
     def _continues(self, token: int) -> bool:

@@ -121,8 +121,8 @@ class Retries(StagedOutput):
     def __init__(
         self, make: Callable[[int], Sequence], retries: int, threshold: float, max_passes: int, *, is_json: bool
     ) -> None:
-        self._first = make(0)
-        super().__init__(self._first)
+        self._first_sequence = make(0)
+        super().__init__(self._first_sequence)
         self._make_sequence, self._retries, self._threshold, self._passes_left = make, retries, threshold, max_passes
         self._is_json = is_json
         self._cached_tokens: list[int] = []  # the tokens whose keys and values are in the cache
@@ -131,7 +131,7 @@ class Retries(StagedOutput):
 
     def steps(self) -> Steps:
         """Write the output. Raises as `Sequence.steps`."""
-        version, checked_count = _Version(self._first, is_json=self._is_json), 0
+        version, checked_count = _Version(self._first_sequence, is_json=self._is_json), 0
         while True:
             forward = yield from self._advance(version)
             while checked_count < len(version.values):
@@ -195,9 +195,9 @@ class Retries(StagedOutput):
                 best, other, forward = other, best, other_forward
             other.steps.close()
             self._discarded_timings.include(other.sequence.timings)
-        best.sequence.params = self._first.params  # for the text after the value
+        best.sequence.params = self._first_sequence.params  # for the text after the value
         if best.result is not None:
-            best.result.seed = self._first.params.seed
+            best.result.seed = self._first_sequence.params.seed
         return best, forward
 
     def _write_value(self, version: _Version, number: int) -> Generator[Request, Reply, Forward | None]:

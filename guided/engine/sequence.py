@@ -193,7 +193,7 @@ class Sequence:
             if self.finish_reason is not None:
                 break
             choices = [self.choice(index, drafts) for index in range(len(drafts) + needs_choice)]
-            answer = yield Choose(logits.logits, choices, logits.first + scored_count)
+            answer = yield Choose(logits.logits, choices, logits.first_row + scored_count)
             assert isinstance(answer, Answer)
             rejected = len(drafts) - (accepted_count := self.take_choices(answer, drafts))
             if self.finish_reason is not None:

@@ -164,7 +164,7 @@ class SequenceMaker:
         needs_matcher = settings.reasoning_end is not None or settings.canonical or settings.heal_prompt
         full_constraint = with_tools(constraint, tools, needs_matcher=needs_matcher)
         grammar = compile_constraint(compiler or self._compiler(), full_constraint, constraint_options)
-        full_prompt, bridge = self._add_instructions(prompt, grammar, settings, is_free_text=constraint is None)
+        full_prompt, bridge = self._add_instructions(prompt, grammar, constraint, settings)
         known_ids = ids if full_prompt is prompt else None
         ids, prefix = prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)
         prefill = settings.check_prefill(continued_text(grammar, constraint, prompt, ids))
@@ -222,14 +222,18 @@ class SequenceMaker:
         )
 
     def _add_instructions(
-        self, prompt: Prompt, grammar: CompiledGrammar | None, settings: _MakerOptions, *, is_free_text: bool
+        self, prompt: Prompt, grammar: CompiledGrammar | None, constraint: Constraint, settings: _MakerOptions
     ) -> tuple[Prompt, list[int]]:
         """Add the instructions that the request asks for to the prompt. Also return the ids between free text and
         answer."""
-        instructions = Instructions(self._prompts(), grammar, raw=settings.raw, is_free_text=is_free_text)
+        omits_calls = isinstance(constraint, ConstraintCompiler) and constraint.omits_calls
+        instructions = Instructions(
+            self._prompts(), grammar, raw=settings.raw, is_free_text=constraint is None or omits_calls,
+            has_tools=bool(settings.tools) or omits_calls,
+        )  # fmt: skip
         describe, thoughts = settings.describe, settings.think_first
         if self.describes_by_default if describe is None else describe:
-            prompt = instructions.describe(prompt, is_required=describe is not None and not settings.tools)
+            prompt = instructions.describe(prompt, is_required=describe is not None)
         if thoughts is None or settings.reasoning_end is not None:
             return prompt, []
         return instructions.think_first(prompt, thoughts, may_describe=describe is not False)

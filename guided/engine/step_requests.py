@@ -38,18 +38,18 @@ class LogitRows(NamedTuple):
 
     Attributes:
         logits: float32 (rows, vocab_size), the rows of all sequences.
-        first: the index of the first row.
+        first_row: the index of the first row.
         row_count: the number of rows.
     """
 
     logits: Tensor
-    first: int
+    first_row: int
     row_count: int
 
     @property
     def tensor(self) -> Tensor:
         """The rows, (row_count, vocab_size)."""
-        return self.logits[self.first : self.first + self.row_count]
+        return self.logits[self.first_row : self.first_row + self.row_count]
 
     @classmethod
     def concatenate(cls, parts: Sequence[LogitRows]) -> LogitRows:

@@ -123,30 +123,31 @@ class _Reader:
     def error(self, message: str, position: int | None = None) -> ModelFileError:
         return ModelFileError(f"{self.path}: {message} (at byte {self.position if position is None else position})")
 
-    def require_bytes(self, count: int, what: str) -> None:
+    def require_bytes(self, count: int, description: str) -> None:
         if count > self.size - self.position:
             raise self.error(
-                f"truncated or corrupt GGUF: {what} needs {count} bytes, but {self.size - self.position} are left"
+                f"truncated or corrupt GGUF: {description} needs {count} bytes, "
+                f"but {self.size - self.position} are left"
             )
 
-    def read_u32(self, what: str) -> int:
-        self.require_bytes(4, what)
+    def read_u32(self, description: str) -> int:
+        self.require_bytes(4, description)
         (value,) = _U32.unpack_from(self.buffer, self.position)
         self.position += 4
         return int(value)
 
-    def read_u64(self, what: str) -> int:
-        self.require_bytes(8, what)
+    def read_u64(self, description: str) -> int:
+        self.require_bytes(8, description)
         (value,) = _U64.unpack_from(self.buffer, self.position)
         self.position += 8
         return int(value)
 
-    def read_string(self, what: str) -> str:
-        return self.read_strings(1, what)[0]
+    def read_string(self, description: str) -> str:
+        return self.read_strings(1, description)[0]
 
-    def read_strings(self, count: int, what: str) -> list[str]:
+    def read_strings(self, count: int, description: str) -> list[str]:
         """Read `count` strings, each a u64 length followed by that many bytes of UTF-8."""
-        self.require_bytes(8 * count, what)
+        self.require_bytes(8 * count, description)
         out: list[str] = []
         append, unpack, buffer, size, position = out.append, _U64.unpack_from, self.buffer, self.size, self.position
         try:
@@ -154,44 +155,46 @@ class _Reader:
                 start: int = position + 8
                 end = start + unpack(buffer, position)[0]
                 if end > size:
-                    raise self.error(f"truncated or corrupt GGUF: {what} extends beyond the end of the file", position)
+                    raise self.error(
+                        f"truncated or corrupt GGUF: {description} extends beyond the end of the file", position
+                    )
                 append(str(buffer[start:end], "utf-8"))
                 position = end
         except UnicodeDecodeError as error:
-            raise self.error(f"{what} is not UTF-8: {error.reason}", position) from None
+            raise self.error(f"{description} is not UTF-8: {error.reason}", position) from None
         except struct.error:
-            raise self.error(f"truncated or corrupt GGUF: {what} has no length", position) from None
+            raise self.error(f"truncated or corrupt GGUF: {description} has no length", position) from None
         self.position = position
         return out
 
-    def read_value(self, kind: int, what: str, depth: int = 0) -> Any:
+    def read_value(self, kind: int, description: str, depth: int = 0) -> Any:
         if kind == _STRING:
-            return self.read_string(what)
+            return self.read_string(description)
         if kind == _ARRAY:
-            return self.read_array(what, depth)
-        return self.read_numbers(kind, 1, what)[0].item()
+            return self.read_array(description, depth)
+        return self.read_numbers(kind, 1, description)[0].item()
 
-    def read_numbers(self, kind: int, count: int, what: str) -> npt.NDArray[Any]:
+    def read_numbers(self, kind: int, count: int, description: str) -> npt.NDArray[Any]:
         dtype = _SCALARS.get(kind)
         if dtype is None:
-            raise self.error(f"{what} has the unknown value type {kind}")
-        self.require_bytes(count * dtype.itemsize, what)
+            raise self.error(f"{description} has the unknown value type {kind}")
+        self.require_bytes(count * dtype.itemsize, description)
         raw = np.frombuffer(self.buffer[self.position : self.position + count * dtype.itemsize], dtype="u1")
         if kind == _BOOL and raw.size and raw.max() > 1:
-            raise self.error(f"{what} contains a boolean that is neither 0 nor 1")
+            raise self.error(f"{description} contains a boolean that is neither 0 nor 1")
         self.position += count * dtype.itemsize
         return raw.view(dtype)
 
-    def read_array(self, what: str, depth: int) -> Any:
-        kind, count = self.read_u32(what), self.read_u64(what)
+    def read_array(self, description: str, depth: int) -> Any:
+        kind, count = self.read_u32(description), self.read_u64(description)
         if kind == _STRING:
-            return self.read_strings(count, what)
+            return self.read_strings(count, description)
         if kind != _ARRAY:
-            return self.read_numbers(kind, count, what)
+            return self.read_numbers(kind, count, description)
         if depth + 1 >= _MAX_ARRAY_DEPTH:
-            raise self.error(f"{what} nests arrays deeper than {_MAX_ARRAY_DEPTH}")
-        self.require_bytes(12 * count, what)
-        return [self.read_array(what, depth + 1) for _ in range(count)]
+            raise self.error(f"{description} nests arrays deeper than {_MAX_ARRAY_DEPTH}")
+        self.require_bytes(12 * count, description)
+        return [self.read_array(description, depth + 1) for _ in range(count)]
 
 
 class GgufFile:

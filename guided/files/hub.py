@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import ModelFileError
 from guided.files.huggingface import fetch_from_hub, fetch_hub_file, is_hub_name
 from guided.files.known_models import MODELS, SHIPPED, ModelFile, Wheel
@@ -110,7 +110,7 @@ def _explain_not_found(name: str | os.PathLike[str]) -> str:
 
 def _suggest_names(name: str) -> str:
     """The known names, for an error message, after a suggestion if one of them is similar."""
-    close = close_name(name.lower(), model_names(), cutoff=0.4)
+    close = find_closest_name(name.lower(), model_names(), cutoff=0.4)
     close = close or next((candidate for candidate in model_names() if name.lower() in candidate), "")
     suggestion = f"did you mean {close!r}? " if close else ""
     listed_names = ", ".join(model_names())

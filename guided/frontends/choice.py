@@ -42,11 +42,11 @@ def read_choices(choices: object, limits: Limits = _DEFAULT_LIMITS) -> tuple[obj
 def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMITS) -> Grammar:
     """The language of the given strings, which may include the empty string."""
     total, texts_so_far = 0, list[str]()
-    for at, choice in enumerate(read_choices(choices, limits)):
+    for index, choice in enumerate(read_choices(choices, limits)):
         if not isinstance(choice, str):
             raise SpecError(
-                f"choice {at} is a {type(choice).__name__}, not a string",
-                pointer=f"/{at}",
+                f"choice {index} is a {type(choice).__name__}, not a string",
+                pointer=f"/{index}",
                 hint="decode it"
                 if isinstance(choice, bytes)
                 else f"write {str(choice)!r}"
@@ -55,8 +55,8 @@ def choice_to_grammar(choices: Iterable[str], *, limits: Limits = _DEFAULT_LIMIT
             )
         if has_surrogate(choice):
             raise SpecError(
-                f"choice {at} contains a lone surrogate, which cannot occur in a text",
-                pointer=f"/{at}",
+                f"choice {index} contains a lone surrogate, which cannot occur in a text",
+                pointer=f"/{index}",
                 hint="in Python, a character above U+FFFF is a single character",
             )
         total += len(choice)

@@ -108,11 +108,11 @@ def expr_to_grammar(
             "the parts nest too deeply for Python's stack", hint="use repeat(part), or a rule(...)"
         ) from None
     table = lowering.table
-    if table.composed and table.regions:
+    if table.has_lexed_part and table.regions:
         raise UnsupportedError(
             "captures cannot be combined with a grammar that has a lexer", hint='use semantics="scannerless"'
         )
-    if table.composed and defer:  # the parts of such a grammar are compiled separately
+    if table.has_lexed_part and defer:  # the parts of such a grammar are compiled separately
         return expr_to_grammar(expr, limits, findings, options=options)
     start = table.define("start", "", node)
     deferred = lowering.deferred_rules()
@@ -121,7 +121,7 @@ def expr_to_grammar(
     else:
         findings += lowering.findings
     return Grammar(
-        table.rules, start, table.origins, later=deferred, composed=table.composed,
+        table.rules, start, table.origins, later=deferred, composed=table.has_lexed_part,
         regions=table.regions, schemas=table.schemas,
     )  # fmt: skip
 
@@ -132,18 +132,18 @@ class _Lowering:
         self.table = RuleTable()
         self.findings: list[Finding] = []
         self.node_cache: ByIdentity[Scope, ByIdentity[Expr, Node]] = ByIdentity()
-        self.deferred: dict[str, DeferredPart] = {}
+        self.deferred_parts: dict[str, DeferredPart] = {}
 
     def deferred_rules(self) -> dict[str, DeferredRule]:
         """The rules to compile later. If there are only a few, they are lowered now."""
-        if len(self.deferred) >= MIN_DEFERRED:
+        if len(self.deferred_parts) >= MIN_DEFERRED:
             options_key = repr(self.options).encode()
             return {
                 name: DeferredRule(partial(expr_to_grammar, deferred_part.part, self.limits, [], options=self.options),
                             options_key + deferred_part.content, deferred_part.shortest_bound)
-                for name, deferred_part in self.deferred.items()
+                for name, deferred_part in self.deferred_parts.items()
             }  # fmt: skip
-        for name, deferred_part in self.deferred.items():
+        for name, deferred_part in self.deferred_parts.items():
             self.table.rules[name] = self.node(deferred_part.part, {}, 0)
         return {}
 
@@ -182,7 +182,7 @@ class _Lowering:
                 return self.node(part, scope, depth)
             case DeferredPart(_, origin):
                 name = self.table.define(f"{origin} later", origin, Text(" "))
-                self.deferred[name] = expr
+                self.deferred_parts[name] = expr
                 return Ref(name)
             case RulePart(name):
                 if name not in scope:

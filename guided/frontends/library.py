@@ -27,7 +27,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import GuidedError, SpecError, brief
 from guided.frontends.combinators import Expr, ReadPart, lark
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
@@ -79,7 +79,7 @@ def grammar(name: str) -> Expr:
     """
     files = _files()
     if not isinstance(name, str) or name not in files:
-        close = close_name(str(name), files)
+        close = find_closest_name(str(name), files)
         hint = f"did you mean {close!r}?" if close else f"the grammars are {', '.join(files)}"
         raise SpecError(f"no grammar {brief(name)} comes with guided", hint=hint)
     return _load_part(files[name])

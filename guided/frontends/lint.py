@@ -138,11 +138,11 @@ def _longest_text(automaton: Automaton) -> int:
     todo: list[tuple[int, bool]] = [(automaton.start, False)]
     entered: set[int] = set()
     while todo:
-        at, done = todo.pop()
-        edges = [(to, not _is_space(Chars(((low, high),)))) for low, high, to in automaton.states[at][1]]
+        state, done = todo.pop()
+        edges = [(to, not _is_space(Chars(((low, high),)))) for low, high, to in automaton.states[state][1]]
         if done:
-            lengths[at] = max((lengths.get(to, 0) + counts for to, counts in edges), default=0)
-        elif at not in entered:
-            entered.add(at)
-            todo += [(at, True), *((to, False) for to, _ in edges)]
+            lengths[state] = max((lengths.get(to, 0) + counts for to, counts in edges), default=0)
+        elif state not in entered:
+            entered.add(state)
+            todo += [(state, True), *((to, False) for to, _ in edges)]
     return lengths[automaton.start]

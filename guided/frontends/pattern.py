@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.nodes import Chars, Grammar, Node, Repeat, Seq
 from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, union
@@ -53,16 +53,20 @@ def pattern_to_grammar(
         None if char_classes is None else {name: _class_ranges(name, chars) for name, chars in char_classes.items()}
     )
     items: list[Node] = []
-    for at, element in enumerate(read_elements(elements)):
+    for index, element in enumerate(read_elements(elements)):
         if not isinstance(element, tuple | list) or len(element) != 2 or not all(isinstance(e, str) for e in element):
             raise SpecError(
-                f"element {at} is not a pair of strings", pointer=f"/{at}", hint='write ("UPPER", "+") or (":", "1")'
+                f"element {index} is not a pair of strings",
+                pointer=f"/{index}",
+                hint='write ("UPPER", "+") or (":", "1")',
             )
         name, quantifier = element
-        chars = Chars(_resolve(name, classes, at))
+        chars = Chars(_resolve(name, classes, index))
         if quantifier not in ("1", "+"):
             raise SpecError(
-                f"element {at}: the quantifier {quantifier!r} is unknown", pointer=f"/{at}/1", hint='write "1" or "+"'
+                f"element {index}: the quantifier {quantifier!r} is unknown",
+                pointer=f"/{index}/1",
+                hint='write "1" or "+"',
             )
         items.append(chars if quantifier == "1" else Repeat(chars, 1, None))
     if not items:
@@ -70,19 +74,19 @@ def pattern_to_grammar(
     return Grammar({"start": Seq(tuple(items))}, "start", {"start": ""})
 
 
-def _resolve(name: str, classes: Mapping[str, Ranges] | None, at: int) -> Ranges:
+def _resolve(name: str, classes: Mapping[str, Ranges] | None, index: int) -> Ranges:
     class_names = CLASS_NAMES if classes is None else tuple(classes)
     if name in class_names:
         return _default_class(name) if classes is None else classes[name]
     if len(name) == 1 and (ranges := charset([(ord(name), ord(name))])):
         return ranges
-    close = close_name(name, class_names)
+    close = find_closest_name(name, class_names)
     hint = (
         f"did you mean {close!r}?"
         if close
         else f"the classes are {', '.join(class_names)}; write longer texts character by character"
     )
-    raise SpecError(f"element {at}: {name!r} is neither a class nor one character", pointer=f"/{at}/0", hint=hint)
+    raise SpecError(f"element {index}: {name!r} is neither a class nor one character", pointer=f"/{index}/0", hint=hint)
 
 
 def _class_ranges(name: str, chars: Iterable[str]) -> Ranges:

@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from guided.errors import GuidedError
-from guided.integrations.latest import LruCache
+from guided.integrations.lru_cache import LruCache
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import numpy as np
 
 from guided.errors import GuidedError
-from guided.integrations.latest import LruCache
+from guided.integrations.lru_cache import LruCache
 from guided.integrations.rows import RowMatchers
 from guided.integrations.sequence_mask import check_width, compile_required, compiler_of, spelling_or_none
 from guided.keywords import check_integer

@@ -231,8 +231,8 @@ def _address(x: Tensor, shape: tuple[int, ...], dtype: torch.dtype | tuple[torch
     """Return the address of the first number. This is the last check, since the kernels get only addresses."""
     has_dtype = x.dtype in dtype if isinstance(dtype, tuple) else x.dtype == dtype
     if not (has_dtype and x.is_cpu and x.shape == shape and x.is_contiguous()):
-        actual = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"
-        raise ValueError(f"expected {dtype} of shape {shape}, contiguous, on the CPU, not {actual}")
+        description = f"{x.dtype} of shape {tuple(x.shape)} on {x.device}"
+        raise ValueError(f"expected {dtype} of shape {shape}, contiguous, on the CPU, not {description}")
     return x.data_ptr()
 
 

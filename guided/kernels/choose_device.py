@@ -69,23 +69,25 @@ class DeviceChoices:
     def __init__(self, requests: Sequence[Choose]) -> None:
         self.repeated_rows = set[int]()
         self._choices = [choice for _, choices, _ in requests for choice in choices]
-        self._launched = list[tuple[_Group, _LaunchedBatch]]()
+        self._launched_batches = list[tuple[_Group, _LaunchedBatch]]()
         for group in _group_by_model(requests):
             indices = dict[Kernel, list[int]]()
             kernels = kernels_for([self._choices[index] for index in group.rows], group.logits.device)
             for index, kernel in zip(group.rows, kernels, strict=True):
                 indices.setdefault(kernel, []).append(index)
-            self._launched += [
+            self._launched_batches += [
                 (group, self._launch(group, group_indices, kernel)) for kernel, group_indices in indices.items()
             ]
-        self._fetch = _start_fetch(launched for _, launched in self._launched) if self._launched else None
+        self._fetch = (
+            _start_fetch(launched for _, launched in self._launched_batches) if self._launched_batches else None
+        )
 
     @property
     @torch.inference_mode()
     def tokens(self) -> Tensor:
         """The token of each choice, int64 (choices,), on the device. Arbitrary for choices in `repeated_rows`."""
-        tokens = torch.cat([launched.rows[:, Column.TOKEN] for _, launched in self._launched]).long()
-        indices = [index for _, launched in self._launched for index in launched.indices]
+        tokens = torch.cat([launched.rows[:, Column.TOKEN] for _, launched in self._launched_batches]).long()
+        indices = [index for _, launched in self._launched_batches for index in launched.indices]
         if indices == sorted(indices):
             return tokens
         order = sorted(range(len(indices)), key=indices.__getitem__)
@@ -96,8 +98,8 @@ class DeviceChoices:
         if self._fetch is None:
             return []
         choices, unresolved_batches = dict[int, ChosenToken | GuidedError](), list[_LaunchedBatch]()
-        fetched = _wait_for_rows(self._fetch, [launched for _, launched in self._launched])
-        for (group, launched), rows in zip(self._launched, fetched, strict=True):
+        fetched = _wait_for_rows(self._fetch, [launched for _, launched in self._launched_batches])
+        for (group, launched), rows in zip(self._launched_batches, fetched, strict=True):
             if unresolved := self._read(launched, rows, choices):
                 self.repeated_rows.update(unresolved)
                 unresolved_batches.append(self._launch(group, unresolved, choose_batch, sort_all=True))

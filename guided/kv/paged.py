@@ -46,7 +46,7 @@ class _Page:
 
     key: int
     tokens: tuple[int, ...]
-    previous: _Page | None
+    previous_page: _Page | None
     salt: str
     block: _Block
 
@@ -254,7 +254,9 @@ class PagedCache:
         """The indexed page with these tokens after the table's pages, or None."""
         page = self._pages.get(self._key(table, tokens))
         previous = table.pages[-1] if table.pages else None
-        is_same = page is not None and (page.tokens, page.salt) == (tokens, table.salt) and page.previous is previous
+        is_same = (
+            page is not None and (page.tokens, page.salt) == (tokens, table.salt) and page.previous_page is previous
+        )
         return page if is_same else None
 
     def _index_block(self, table: _Table, index: int) -> None:

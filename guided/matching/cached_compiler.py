@@ -95,19 +95,18 @@ class CachedCompiler:
         self,
         key: tuple[object, ...],
         source: object,
-        read: Callable[[list[Finding]], Grammar],
+        read_source: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object] = lambda: None,
         read_first: Callable[[list[Finding]], Grammar] | None = None,
         parts: Sequence[object] | None = (),
         find_tables: Callable[[], Tables | None] = lambda: None,
     ) -> CompiledGrammar:
-        """Return the cached grammar, or compile the result of `read`. Warns about the findings in both cases.
+        """Return the cached grammar, or compile the result of `read_source`. Warns about the findings in both cases.
 
-        `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces `read`
-        if some parts of the grammar are compiled later. `parts`: the values that the key
-        contains only as their `repr`. If they are not plain JSON, or if `parts` is None because the key does not
-        determine the content, the grammar is not stored in the folder. `find_tables` returns the tables of a grammar
-        that comes with guided.
+        `why_empty` may raise a more precise error for a specification that allows nothing. `read_first` replaces
+        `read_source` if some parts of the grammar are compiled later. `parts`: the values that the key contains only as
+        their `repr`. If they are not plain JSON, or if `parts` is None because the key does not determine the content,
+        the grammar is not stored in the folder. `find_tables` returns the tables of a grammar that comes with guided.
         """
         compiled = self._find_cached(key)
         if compiled is None:
@@ -115,9 +114,9 @@ class CachedCompiler:
                 name = None if self.folder is None or parts is None else self._file_name(key, parts)
                 compiled = None if name is None else self._find_stored(name, source)
                 if compiled is None and (tables := find_tables()) is not None:
-                    compiled = self._compile_tables(tables, key, source, read)
+                    compiled = self._compile_tables(tables, key, source, read_source)
                 if compiled is None:
-                    compiled = self._compile_uncached(key, source, read, why_empty, read_first, name)
+                    compiled = self._compile_uncached(key, source, read_source, why_empty, read_first, name)
             self.cache.store(key, compiled)
         if self.warns:
             warn_about(compiled.findings)
@@ -154,28 +153,28 @@ class CachedCompiler:
         self,
         key: tuple[object, ...],
         source: object,
-        read: Callable[[list[Finding]], Grammar],
+        read_source: Callable[[list[Finding]], Grammar],
         why_empty: Callable[[], object],
         read_first: Callable[[list[Finding]], Grammar] | None,
         name: str | None,
     ) -> CompiledGrammar:
         """Compile a specification, and store it in the folder if `name` is given."""
         findings: list[Finding] = []
-        kind, grammar, data = str(key[0]), (read_first or read)(findings), None
+        kind, grammar, data = str(key[0]), (read_first or read_source)(findings), None
 
-        def make_reader(read: Callable[[list[Finding]], Grammar]) -> Callable[[], Grammar]:
+        def make_reader(read_source: Callable[[list[Finding]], Grammar]) -> Callable[[], Grammar]:
             def read_unchanged() -> Grammar:
                 is_json = kind in ("json_schema", "structural_tag") and not isinstance(source, str)
                 if is_json and content_of(source) != key[1]:
                     raise SpecError("the schema has changed since it was compiled", hint="compile it again")
-                return read([])
+                return read_source([])
 
             return read_unchanged
 
         try:
             native = self._to_native(grammar)
             if name is not None:
-                read_whole = None if read_first is None else partial(read, [])
+                read_whole = None if read_first is None else partial(read_source, [])
                 data = self._to_bytes(kind, source, findings, grammar, read_whole)
         except SpecError as error:  # the grammar generates nothing
             why_empty()
@@ -191,12 +190,12 @@ class CachedCompiler:
         if data is not None and name is not None and self.folder is not None:
             self.folder.write(name, data)
         return CompiledGrammar(
-            native, self.vocabulary, grammar.origins, kind, source, make_reader(read), findings, grammar.regions,
+            native, self.vocabulary, grammar.origins, kind, source, make_reader(read_source), findings, grammar.regions,
             self.limits, None if read_first is None else make_reader(read_first),
         )  # fmt: skip
 
     def _compile_tables(
-        self, tables: Tables, key: tuple[object, ...], source: object, read: Callable[[list[Finding]], Grammar]
+        self, tables: Tables, key: tuple[object, ...], source: object, read_source: Callable[[list[Finding]], Grammar]
     ) -> CompiledGrammar | None:
         """Compile a grammar that comes with guided; None: the core does not read its table."""
         compiled = self._native.compile_stored(tables, 0, self.limits)
@@ -208,7 +207,7 @@ class CachedCompiler:
             compiled.origins,
             str(key[0]),
             source,
-            lambda: read([]),
+            lambda: read_source([]),
             limits=self.limits,
         )
 
@@ -220,11 +219,16 @@ class CachedCompiler:
         return self.folder.name_of((*key, bounds), parts, vocabulary_digest(self.vocabulary))
 
     def _to_bytes(
-        self, kind: str, source: object, findings: Sequence[Finding], first: Grammar, read: Callable[[], Grammar] | None
+        self,
+        kind: str,
+        source: object,
+        findings: Sequence[Finding],
+        first: Grammar,
+        read_source: Callable[[], Grammar] | None,
     ) -> bytes | None:
         """The bytes of a specification; None if it cannot be stored."""
         try:
-            return write_specification(kind, source, findings, first, read, vocabulary_digest(self.vocabulary))
+            return write_specification(kind, source, findings, first, read_source, vocabulary_digest(self.vocabulary))
         except GuidedError:
             return None
 

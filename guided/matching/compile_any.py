@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import GuidedError, OptionError, SpecError, brief
 from guided.frontends.combinators import Expr
 from guided.frontends.composition import part_kinds
@@ -152,35 +152,35 @@ def _pattern_text(pattern: str | re.Pattern[Any], dialect: str) -> str:
 
 def check_options(specification: Specification, options: Mapping[str, Any]) -> None:
     """Raise if an option is unknown, or would have no effect."""
-    effective_options, why = frozenset[str](), "the strings of a choice are written literally"
+    effective_options, reason = frozenset[str](), "the strings of a choice are written literally"
     match specification:
         case list() | tuple():
             pass
         case Grammar():
-            why = "the specification is a grammar"
+            reason = "the specification is a grammar"
         case str() | re.Pattern():
-            effective_options, why = _REGEX_OPTIONS, "the constraint is a regular expression"
+            effective_options, reason = _REGEX_OPTIONS, "the constraint is a regular expression"
         case Expr():
             kinds = part_kinds(specification)
             has_schemas = kinds & {"json_schema", "type", "structural_tag"}
             effective_options = (
                 _JSON_OPTIONS if has_schemas else _REGEX_OPTIONS & _JSON_OPTIONS if kinds else effective_options
             )
-            why = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"
+            reason = "the constraint is composed: pass the option to guided.json_schema(...) or guided.regex(...)"
         case _:
-            effective_options, why = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
-    check_effects(options, effective_options, why)
+            effective_options, reason = _SCHEMA_OPTIONS, "the constraint is a schema or a type"
+    check_effects(options, effective_options, reason)
 
 
-def check_effects(options: Mapping[str, Any], effective_options: frozenset[str], why: str) -> None:
-    """Raise if an option is unknown, or not one of `effective_options`. `why`: why it would have no effect."""
+def check_effects(options: Mapping[str, Any], effective_options: frozenset[str], reason: str) -> None:
+    """Raise if an option is unknown, or not one of `effective_options`. `reason`: why it would have no effect."""
     for name in options:
         if name not in _ALL_OPTIONS:
-            suggestion = close_name(name, _ALL_OPTIONS)
+            suggestion = find_closest_name(name, _ALL_OPTIONS)
             hint = f": did you mean {suggestion!r}?" if suggestion else ""
             raise OptionError(f"{brief(name)} is not an option of a constraint{hint}")
         if name not in effective_options:
-            raise GuidedError(f"the option {name} has no effect here: {why}")
+            raise GuidedError(f"the option {name} has no effect here: {reason}")
 
 
 def _check_is_schema(value: bool | Mapping[str, Any]) -> None:

@@ -157,7 +157,7 @@ def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> Comp
     vocabulary = compiler.vocabulary
     with gc_paused(), limit_compilation(limits, work=False):
         stored = read_specification(data, vocabulary_digest(vocabulary), limits)
-        compiled = compiler.compile_stored(stored.tables, stored.first, limits)
+        compiled = compiler.compile_stored(stored.tables, stored.grammar_number, limits)
         if compiled is None:
             return _compile_from_ir(stored, compiler, limits)
         source = stored.source(compiled.start, compiled.schemas)

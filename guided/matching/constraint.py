@@ -51,6 +51,11 @@ class ConstraintCompiler:
     has_calls: bool = False
     follows_message: bool = False
 
+    @property
+    def omits_calls(self) -> bool:
+        """Whether it is free text in a conversation with tools, none of which may be called now."""
+        return self.open_ended and not self.has_calls
+
 
 Constraint: TypeAlias = CompiledGrammar | ConstraintCompiler | Specification | None
 _NO_OPTIONS: Final = ConstraintOptions()

@@ -69,7 +69,7 @@ class GrammarCache:
             self._weigh(entry)
             self._shrink()
             self.hits += 1
-            return entry.compiled
+            return entry.grammar
 
     def store(self, key: object, compiled: CompiledGrammar) -> None:
         """Store a grammar, and evict others if the total is then too large. A grammar that alone is too large, such as
@@ -111,7 +111,7 @@ class GrammarCache:
 
     def _weigh(self, entry: _Entry) -> None:
         """Measure an entry again: its automaton, and the states that matching has created."""
-        native = entry.compiled.native
+        native = entry.grammar.native
         weights = _LEXER_WEIGHTS if isinstance(native, _core.CompiledLexer) else _RULES_WEIGHTS
         weight = (
             weights.base_bytes
@@ -126,7 +126,7 @@ class GrammarCache:
 class _Entry:
     """An entry of the cache, and its last measured size."""
 
-    compiled: CompiledGrammar
+    grammar: CompiledGrammar
     weight: int = 0
     is_dropped: bool = False
 

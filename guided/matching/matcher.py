@@ -240,7 +240,7 @@ class _CapturingMatcher(GrammarMatcher):
             self._parses = ParsePaths(self.grammar.annotated)
         parses, snapshots = self._parses, self._snapshots
         if not snapshots:
-            snapshots.append(parses.first)
+            snapshots.append(parses.initial_snapshot)
         for index in range(len(snapshots) - 1, len(self._steps)):
             token, end = self._steps[index]
             start = self._steps[index - 1][1] if index else 0

@@ -49,7 +49,7 @@ class StoredSpecification:
     Attributes:
         kind, findings: as in `CompiledGrammar`.
         tables: the stored grammars.
-        first: the number of the grammar to compile.
+        grammar_number: the number of the grammar to compile.
         read: reads the whole grammar.
         read_first: reads the grammar to compile; None: `read` reads it.
     """
@@ -57,7 +57,7 @@ class StoredSpecification:
     kind: str
     findings: tuple[Finding, ...]
     tables: Tables
-    first: int
+    grammar_number: int
     read: Callable[[], Grammar]
     read_first: Callable[[], Grammar] | None
     _source: Any

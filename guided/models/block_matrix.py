@@ -20,9 +20,9 @@ from torch import Tensor
 from guided.files.dequantise import Blocks
 from guided.kernels import BlockTiles
 
-__all__ = ["ROWS", "BlockMatrix"]
+__all__ = ["TILE_ROWS", "BlockMatrix"]
 
-ROWS = 16  # rows per tile; a split between ranks never cuts a tile
+TILE_ROWS = 16  # rows per tile; a split between ranks never cuts a tile
 
 
 class BlockMatrix:
@@ -31,13 +31,13 @@ class BlockMatrix:
     device = torch.device("cpu")
 
     def __init__(self, parts: Sequence[Blocks], dtype: torch.dtype) -> None:
-        """`parts`: blocks that `fits` accepts. They are copied."""
+        """`parts`: blocks that `can_multiply` accepts. They are copied."""
         self.shape, self.dtype = (sum(map(len, parts)), parts[0].columns), dtype
         self.is_quantised = any(part.is_quantised for part in parts)
         self._tiles = BlockTiles([(part.ggml_type, part.raw, part.order) for part in parts], parts[0].columns)
 
     @staticmethod
-    def fits(parts: Sequence[object]) -> TypeGuard[Sequence[Blocks]]:
+    def can_multiply(parts: Sequence[object]) -> TypeGuard[Sequence[Blocks]]:
         """Whether these matrices, concatenated by rows, can be a `BlockMatrix`."""
         return all(isinstance(part, Blocks) for part in parts)
 

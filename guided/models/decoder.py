@@ -20,7 +20,7 @@ from guided.kernels import geglu, rms_norm, rotate, softcap, swiglu
 from guided.models.block_matrix import BlockMatrix
 from guided.models.embedded import TokenEmbedding
 from guided.models.linear import Embedding, Matrix, linear, without_adapters
-from guided.models.model import PLAIN, Attend, AttentionKind, ModelConfig
+from guided.models.model import DEFAULT_ATTENTION, Attend, AttentionKind, ModelConfig
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
 from guided.models.rotary import Rope, rotary_tables
@@ -34,7 +34,7 @@ Norms: TypeAlias = Literal["before", "after", "both"]
 class LayerKind:
     """The properties that may differ between layers. `rope` None: the layer ignores positions."""
 
-    attention: AttentionKind = PLAIN
+    attention: AttentionKind = DEFAULT_ATTENTION
     rope: Rope | None = Rope()  # noqa: RUF009 - immutable
 
 

@@ -83,7 +83,7 @@ class _Adapter:
         hint = f"{CONFIG} (target_modules, layers_to_transform) excludes it, or the adapter belongs to another model"
         self._weights.finish(hint)
         if self._adapted_count == 0:
-            raise ModelFileError(f"{self._config.where}: the adapter adapts none of this model's matrices")
+            raise ModelFileError(f"{self._config.location}: the adapter adapts none of this model's matrices")
         return model
 
     def _layer(self, index: int, layer: Layer) -> Layer:
@@ -125,9 +125,9 @@ class _Adapter:
         down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
         rank = self._config.rank(module)
         if (actual_rank := self._weights.rows(down)) != rank:
-            where = self._weights.where
+            location = self._weights.location
             raise ModelFileError(
-                f"{where}: {down!r} has rank {actual_rank}, but {CONFIG} (r, rank_pattern) says {rank}"
+                f"{location}: {down!r} has rank {actual_rank}, but {CONFIG} (r, rank_pattern) says {rank}"
             )
         scale = self._config.scale(module)
         return self._weights.take(down, rank, columns), self._weights.take(up, rows, rank).float() * scale

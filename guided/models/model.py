@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["PLAIN", "Attend", "AttentionKind", "Model", "ModelConfig"]
+__all__ = ["DEFAULT_ATTENTION", "Attend", "AttentionKind", "Model", "ModelConfig"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ class AttentionKind:
     softcap: float | None = None
     scale: float | None = None
 
-    def first(self, position: int) -> int:
+    def first_position(self, position: int) -> int:
         """The first position that the query at `position` reads."""
         return 0 if self.window is None else max(0, position + 1 - self.window)
 
-    def factor(self, head_dim: int) -> float:
+    def scale_for(self, head_dim: int) -> float:
         """The scale, for heads of this size."""
         return head_dim**-0.5 if self.scale is None else self.scale
 
 
-PLAIN: Final = AttentionKind()
+DEFAULT_ATTENTION: Final = AttentionKind()
 
 
 class Attend(Protocol):
@@ -48,7 +48,7 @@ class Attend(Protocol):
     up to its own position, but at most `kind.window` positions.
     """
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = PLAIN) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, kind: AttentionKind = DEFAULT_ATTENTION) -> Tensor:
         """q: (n, heads, head_dim); k, v: (n, kv_heads, head_dim). Returns (n, heads, head_dim).
 
         `heads` is a multiple of `kv_heads`; query head h reads KV head h // (heads / kv_heads).

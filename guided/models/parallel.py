@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from guided.errors import UnsupportedError
-from guided.models.block_matrix import ROWS
+from guided.models.block_matrix import TILE_ROWS
 from guided.models.loading.weights import Rows, reorder_rows, take_columns
 
 __all__ = ["ALONE", "WHOLE", "Group", "Parallel"]
@@ -92,28 +92,31 @@ class Parallel:
         """Whether other processes have parts of the model."""
         return self.tensor.size * self.pipeline.size > 1
 
-    def refuse_splitting(self, where: str) -> None:
+    def refuse_splitting(self, location: str) -> None:
         """For a model that cannot be split: raise UnsupportedError if there are other processes."""
         if self.is_split:
             hint = "load it without tensor_parallel and pipeline_parallel"
             reason = "models of this architecture cannot be split across processes"
-            raise UnsupportedError(reason, pointer=where, hint=hint)
+            raise UnsupportedError(reason, pointer=location, hint=hint)
 
     # ---- the part of this process
-    def check(self, sizes: Mapping[str, int], where: str) -> None:
+    def check(self, sizes: Mapping[str, int], location: str) -> None:
         """Check that the ranks of the stage can share each of these numbers evenly.
 
         Raises:
             UnsupportedError: the number of ranks does not divide a number.
         """
-        ranks, common = self.tensor.size, gcd(*sizes.values())
+        ranks, divisor = self.tensor.size, gcd(*sizes.values())
         for name, count in sizes.items():
             if count % ranks:
-                fits = ", ".join(str(n) for n in range(1, common + 1) if common % n == 0)
-                reason, hint = f"{count} {name} cannot be shared by {ranks} ranks", f"tensor_parallel: one of {fits}"
-                raise UnsupportedError(reason, pointer=where, hint=hint)
+                suitable_counts = ", ".join(str(n) for n in range(1, divisor + 1) if divisor % n == 0)
+                reason, hint = (
+                    f"{count} {name} cannot be shared by {ranks} ranks",
+                    f"tensor_parallel: one of {suitable_counts}",
+                )
+                raise UnsupportedError(reason, pointer=location, hint=hint)
 
-    def layers(self, count: int, where: str) -> range:
+    def layers(self, count: int, location: str) -> range:
         """The layers of this stage.
 
         Raises:
@@ -121,7 +124,7 @@ class Parallel:
         """
         stages, stage = self.pipeline.size, self.pipeline.rank
         if stages > count:
-            raise UnsupportedError(f"{stages} stages, but only {count} layers", pointer=where)
+            raise UnsupportedError(f"{stages} stages, but only {count} layers", pointer=location)
         return range(count * stage // stages, count * (stage + 1) // stages)
 
     def rows(self, matrix: Rows) -> Rows:
@@ -146,7 +149,7 @@ class Parallel:
 
     def _max_tokens(self, tokens: int) -> int:
         """The maximum number of tokens that a rank scores: a multiple of the tile size of a quantised matrix."""
-        return -(-tokens // (self.tensor.size * ROWS)) * ROWS
+        return -(-tokens // (self.tensor.size * TILE_ROWS)) * TILE_ROWS
 
     def _span(self, count: int) -> tuple[int, int]:
         """This rank's range of `count` rows or columns, which the ranks share evenly."""

@@ -131,12 +131,12 @@ class Choose(NamedTuple):
         logits: float32 (rows, width). They are not changed.
         choices: the choices for consecutive rows. A token is chosen for each row as if the drafts before it were
             accepted.
-        first: the row of the first choice; None: there is one choice for each row.
+        first_row: the row of the first choice; None: there is one choice for each row.
     """
 
     logits: Tensor
     choices: Sequence[Choice]
-    first: int | None = None
+    first_row: int | None = None
 
 
 class Answer(NamedTuple):

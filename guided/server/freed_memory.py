@@ -28,12 +28,12 @@ class FreedMemory:
 
     def __init__(self) -> None:
         self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-        self._last = monotonic()
+        self._last_release = monotonic()
 
     def release(self) -> bool:
         """Release freed memory, at most once every `_PAUSE` seconds. Return whether this call released it."""
-        if self._trim is None or monotonic() < self._last + _PAUSE:
+        if self._trim is None or monotonic() < self._last_release + _PAUSE:
             return False
         self._trim(ctypes.c_size_t(0))
-        self._last = monotonic()
+        self._last_release = monotonic()
         return True

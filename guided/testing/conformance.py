@@ -58,12 +58,12 @@ class MaskMismatch(AssertionError):
     """
 
     def __init__(
-        self, tokens: Sequence[int], text: bytes, extra: Collection[int], missing: Collection[int], what: str = ""
+        self, tokens: Sequence[int], text: bytes, extra: Collection[int], missing: Collection[int], problem: str = ""
     ) -> None:
         self.tokens, self.text = list(tokens), text
         self.extra, self.missing = sorted(extra), sorted(missing)
         count = len(self.tokens)
-        problems = [what] if what else []
+        problems = [problem] if problem else []
         problems += [f"the engine allows {_format_ids(self.extra)}, which the specification forbids"] if extra else []
         problems += (
             [f"the engine forbids {_format_ids(self.missing)}, which the specification allows"] if missing else []
@@ -153,8 +153,8 @@ def _walk(
             continue
         token = _choose_token(sorted(expected_ids), vocabulary, rng)
         if not _require_bool(follower.accept(token)):
-            what = f"it refuses token {token}, which its mask allows"
-            raise MaskMismatch(tokens, vocabulary.decode(tokens), [], [token], what)
+            problem = f"it refuses token {token}, which its mask allows"
+            raise MaskMismatch(tokens, vocabulary.decode(tokens), [], [token], problem)
         oracle.accept(token)
         tokens.append(token)
 
@@ -168,9 +168,9 @@ def _as_ids(mask: object, vocabulary: Vocabulary) -> set[int]:
         ids = list(values)
         if all(isinstance(id, Integral) and not isinstance(id, bool) and int(id) >= 0 for id in ids):
             return set(map(int, ids))
-    actual = f"an array of shape {shape}" if shape else brief(mask)
+    description = f"an array of shape {shape}" if shape else brief(mask)
     raise TypeError(
-        f"allowed() returned {actual}: a follower must return the ids that may come next, as a set or a list; "
+        f"allowed() returned {description}: a follower must return the ids that may come next, as a set or a list; "
         "guided.allowed_tokens(bitmask) converts a bitmask"
     )
 
@@ -232,7 +232,7 @@ class _Reference:
 
     @property
     def has_ended(self) -> bool:
-        return self._grammar.terminated(self._state)
+        return self._grammar.is_terminated(self._state)
 
     def reset(self) -> None:
         self._state = self._grammar.initial()

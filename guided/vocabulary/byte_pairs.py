@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from guided.errors import UnsupportedError, brief
+from guided.frontends.common.aho_corasick import Trie
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.spelling import byte_alphabet, from_byte_alphabet
 
@@ -95,37 +96,25 @@ class BytePairs:
 def find_overlap(tokens: Iterable[bytes]) -> tuple[bytes, bytes] | None:
     """Two tokens of which the second is a part of the first, or begins within the first and continues after it.
 
-    How: the trie of the tokens with its failure links (Aho and Corasick, 1975): a link leads from a text to its longest
-    proper suffix in the trie. Cost: linear in the bytes of the tokens.
+    How: each node of the tokens' trie leads to the node of its longest proper suffix (Aho and Corasick, 1975). Cost:
+    linear in the bytes of the tokens.
     """
-    children: list[dict[int, int]] = [{}]
-    token_below, token_at = [b""], [b""]  # for each node, some token that begins with its text, and the token it is
-    for token in tokens:
-        node = 0
-        for byte in token:
-            if byte not in children[node]:
-                children[node][byte] = len(children)
-                children.append({})
-                token_below.append(token)
-                token_at.append(b"")
-            node = children[node][byte]
-        token_at[node] = token
-    links, inner_tokens = [0] * len(children), token_at.copy()  # inner token: the longest that a node's text ends with
-    queue = list(children[0].values())
-    for node in queue:  # breadth first, so the links of shorter texts are known
-        if not token_at[node] and inner_tokens[node]:
+    trie = Trie()
+    token_at = {trie.add(token): token for token in tokens}
+    order, suffixes = trie.find_suffixes()
+    token_below = dict(token_at)  # for each node, some token that begins with its text
+    for node in reversed(order):
+        token_below.setdefault(node, next((token_below[child] for child in trie.children[node].values()), b""))
+    inner_tokens = [b""] * len(order)  # for each node, the longest token that its text ends with
+    for node in order[1:]:
+        token, suffix = token_at.get(node), suffixes[node]
+        inner_tokens[node] = token or inner_tokens[suffix]
+        if token is None and inner_tokens[node]:
             return token_below[node], inner_tokens[node]
-        if token_at[node] and links[node]:
-            return token_at[node], token_below[links[node]]
-        if token_at[node] and children[node]:
-            return token_below[next(iter(children[node].values()))], token_at[node]
-        for byte, child in children[node].items():
-            link = links[node]
-            while link and byte not in children[link]:
-                link = links[link]
-            links[child] = children[link].get(byte, 0)
-            inner_tokens[child] = token_at[child] or inner_tokens[links[child]]
-            queue.append(child)
+        if token is not None and suffix:
+            return token, token_below[suffix]
+        if token is not None and trie.children[node]:
+            return token_below[next(iter(trie.children[node].values()))], token
     return None
 
 

@@ -58,22 +58,27 @@ class _PackageEncoder:
     def __init__(
         self,
         encode: Encode,
-        make_continued: Callable[[], Encode] | None = None,
+        make_encode_continued: Callable[[], Encode] | None = None,
         *,
         ids: range,
-        unknown: int | None = None,
+        unknown_id: int | None = None,
     ) -> None:
-        self._encode, self._make_continued, self._ids, self._unknown = encode, make_continued, ids, unknown
-        self._continued = None if make_continued else encode
+        self._encode, self._make_encode_continued, self._ids, self._unknown_id = (
+            encode,
+            make_encode_continued,
+            ids,
+            unknown_id,
+        )
+        self._encode_continued = None if make_encode_continued else encode
 
     def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
         encode = self._encode
         if continued:
-            if self._continued is None:
-                assert self._make_continued is not None
-                self._continued = self._make_continued()
-            encode = self._continued
+            if self._encode_continued is None:
+                assert self._make_encode_continued is not None
+                self._encode_continued = self._make_encode_continued()
+            encode = self._encode_continued
         ids = self._encode_or_none(encode, text)
         if ids is None:
             raise VocabularyError(f"no token of this vocabulary spells {self._describe_unspelled(encode, text)}")
@@ -83,7 +88,7 @@ class _PackageEncoder:
         """The ids, or None if they include an unknown token."""
         with _convert_package_errors("this text cannot be encoded"):
             ids = list(encode(text))
-        is_encodable = all(number in self._ids for number in set(ids)) and self._unknown not in ids
+        is_encodable = all(number in self._ids for number in set(ids)) and self._unknown_id not in ids
         return ids if is_encodable else None
 
     def _describe_unspelled(self, encode: Encode, text: str) -> str:
@@ -112,7 +117,7 @@ class _PackageEncoder:
 
 
 @contextmanager
-def _convert_package_errors(what: str) -> Iterator[None]:
+def _convert_package_errors(description: str) -> Iterator[None]:
     """Convert a package's errors to VocabularyError, including Rust panics, which are not subclasses of `Exception`."""
     try:
         yield
@@ -121,7 +126,7 @@ def _convert_package_errors(what: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise VocabularyError(f"{what}: {type(error).__name__} {str(error)[:200]}") from None
+        raise VocabularyError(f"{description}: {type(error).__name__} {str(error)[:200]}") from None
 
 
 def _import_package(name: str) -> Any:
@@ -158,7 +163,7 @@ def make_huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) 
         else lambda: _make_json_encode(strict_data | steps_without_prefix, special)
     )
     unknown = strict_data["model"].get("unk_id")
-    return _PackageEncoder(encode, continued, ids=range(max(ids, default=-1) + 1), unknown=unknown)
+    return _PackageEncoder(encode, continued, ids=range(max(ids, default=-1) + 1), unknown_id=unknown)
 
 
 def _list_model_ids(model: Mapping[str, Any]) -> Sequence[int]:
@@ -349,5 +354,5 @@ def make_sentencepiece_encoder(model: bytes, size: int) -> Encoder:
     # remove_extra_whitespaces (4).
     continued = b"\x1a\x04\x18\x00\x20\x00"
     return _PackageEncoder(
-        processor.encode, lambda: load(model + continued).encode, ids=range(size), unknown=processor.unk_id()
+        processor.encode, lambda: load(model + continued).encode, ids=range(size), unknown_id=processor.unk_id()
     )

@@ -110,18 +110,18 @@ def no_encoder(reason: str) -> EncoderFactory:
     return raise_error
 
 
-def check_ids(ids: Collection[int], what: str) -> list[int]:
+def check_ids(ids: Collection[int], description: str) -> list[int]:
     """The ids as plain ints. Raises VocabularyError if one is not in [0, `MAX_SIZE`)."""
     if isinstance(ids, (str, bytes)):
-        raise VocabularyError(f"{what} are integers, not {ids!r}")
+        raise VocabularyError(f"{description} are integers, not {ids!r}")
     try:
-        numbers = read_items(what, ids, max_items=MAX_SIZE, error=VocabularyError)
+        numbers = read_items(description, ids, max_items=MAX_SIZE, error=VocabularyError)
         if not {bool}.isdisjoint(map(type, numbers)):
             raise TypeError
         out = [index(number) for number in numbers]
     except TypeError:
-        raise VocabularyError(f"{what} are a collection of integers, not {brief(ids, 80)}") from None
+        raise VocabularyError(f"{description} are a collection of integers, not {brief(ids, 80)}") from None
     for number in out:
         if not 0 <= number < MAX_SIZE:
-            raise VocabularyError(f"{what}: {number} is not an id (0 to {MAX_SIZE - 1})")
+            raise VocabularyError(f"{description}: {number} is not an id (0 to {MAX_SIZE - 1})")
     return out

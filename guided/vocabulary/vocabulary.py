@@ -326,10 +326,12 @@ class Vocabulary:
         return cls._from_reader(lambda: source, None, None)
 
     @classmethod
-    def _from_reader(cls, read: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None) -> Self:
+    def _from_reader(
+        cls, read_tokens: Callable[[], Source], eos_token_ids: Collection[int] | None, size: int | None
+    ) -> Self:
         """The vocabulary from a reader. A file that cannot be read raises VocabularyError."""
         try:
-            source = read()
+            source = read_tokens()
         except ModelFileError as error:
             raise VocabularyError(str(error)) from None
         ends = source.eos_token_ids if eos_token_ids is None else eos_token_ids

@@ -89,7 +89,7 @@ class GatheredAttention(PagedAttention):
         n, heads, size = q.shape
         grouped = q.view(n, keys.shape[2], -1, size)  # (n, kv_heads, heads that share a KV head, head_dim)
         scores = grouped @ keys.permute(0, 2, 3, 1)
-        scores = scores.float() * kind.factor(size)
+        scores = scores.float() * kind.scale_for(size)
         if kind.softcap is not None:
             scores = kind.softcap * torch.tanh(scores / kind.softcap)
         weights = scores.masked_fill(~seen[:, None, None], -torch.inf).softmax(-1).to(values.dtype)

@@ -63,7 +63,7 @@ class Return:
 
     def __init__(self, callee: Call | None, calls: Calls, size: int = 0) -> None:
         self.callee, self.calls, self.size = callee, calls, size
-        self.resumed: frozenset[tuple[Rest, Return]] | None = None
+        self.continuations: frozenset[tuple[Rest, Return]] | None = None
 
 
 Owner: TypeAlias = Return | Call | None
@@ -78,8 +78,8 @@ class State:
     `viable`: whether a completion exists; None means unknown.
     """
 
-    def __init__(self, items: frozenset[Item], accepting: bool, viable: bool | None = True) -> None:
-        self.items, self.accepting, self.viable = items, accepting, viable
+    def __init__(self, items: frozenset[Item], is_accepting: bool, viable: bool | None = True) -> None:
+        self.items, self.is_accepting, self.viable = items, is_accepting, viable
         self.steps: dict[int, State | None] = {}
 
 
@@ -110,11 +110,11 @@ class Language:
         """The state after a control token with one of `names`, or None. The token adds nothing to an entry's text."""
         return self._if_viable(self._special(state, names))
 
-    def either(self, a: State | None, b: State | None) -> State | None:
+    def unite(self, a: State | None, b: State | None) -> State | None:
         """The union: the state that allows everything that `a` or `b` allows."""
         if a is None or b is None:
             return b if a is None else a
-        return self._if_viable(self._state(a.items | b.items, a.accepting or b.accepting))
+        return self._if_viable(self._state(a.items | b.items, a.is_accepting or b.is_accepting))
 
     def after_token(self, state: State, texts: Collection[bytes]) -> State | None:
         """The state after a token ends here, or None. `texts`: the texts of all tokens (see `limits.py`)."""
@@ -123,7 +123,9 @@ class Language:
             head = rest[0].after_token(texts) if isinstance(rest[0], LimitedRun) else rest[0]
             if head is not None:
                 items.add(((head, *rest[1:]), return_, scopes))
-        return self._if_viable(self._state(frozenset(items), state.accepting)) if items or state.accepting else None
+        return (
+            self._if_viable(self._state(frozenset(items), state.is_accepting)) if items or state.is_accepting else None
+        )
 
     def check_limits(self, texts: Collection[bytes]) -> None:
         """Raise `UnsupportedError` if even the shortest text of a `MaxTokens` node takes more tokens than it allows."""
@@ -141,7 +143,7 @@ class Language:
                 ((run, *rest[1:]), return_, read_byte(scopes, byte))
                 for rest, return_, scopes in state.items
                 if isinstance(rest[0], Run | LimitedRun)
-                for run in rest[0].after(byte)
+                for run in rest[0].step(byte)
             )
         return state.steps[byte]
 
@@ -162,7 +164,7 @@ class Language:
         seen: set[tuple[Rest, Owner, Scopes]] = set()
         calls: dict[Call | None, set[tuple[Rest, Owner]]] = {}
         waiting_items: list[tuple[Rest, Owner, Scopes]] = []
-        accepting = False
+        is_accepting = False
         while todo:
             spend()
             item = todo.pop()
@@ -171,9 +173,11 @@ class Language:
                 continue
             seen.add(item)
             if not rest:  # The end of a call. A call that began here consumed nothing, and has already been skipped.
-                accepting |= owner is _END
+                is_accepting |= owner is _END
                 if isinstance(owner, Return):
-                    todo.extend((after, return_, scopes) for after, return_ in self.resumed(owner))
+                    todo.extend(
+                        (continuation, return_, scopes) for continuation, return_ in self.find_continuations(owner)
+                    )
                 continue
             head, tail = rest[0], rest[1:]
             if isinstance(head, Run | LimitedRun):
@@ -186,26 +190,26 @@ class Language:
                 todo.extend([(tail, owner, scopes_after_mark)] if scopes_after_mark is not None else [])
             elif isinstance(head, Ref | Repeat):
                 todo.extend([(tail, owner, scopes)] if self._terms.nullable(head) else [])
-                for callee, after in self._calls(head):
+                for callee, rest_after_call in self._calls(head):
                     call = (callee, scopes)
                     if call not in calls:
                         body = self._terms.rules[callee.name] if isinstance(callee, Ref) else callee
                         calls[call] = set()
                         todo.append(((body,), call, scopes))
-                    calls[call].add((after + tail, owner))
+                    calls[call].add((rest_after_call + tail, owner))
             else:
                 todo.extend((first + tail, owner, scopes) for first in self._terms.expand(head))
         items = {
             (rest, owner if isinstance(owner, Return) else self._return(owner, calls), scopes)
             for rest, owner, scopes in waiting_items
         }
-        return self._state(frozenset(items), accepting) if items or accepting else None
+        return self._state(frozenset(items), is_accepting) if items or is_accepting else None
 
-    def _state(self, items: frozenset[Item], accepting: bool) -> State:
+    def _state(self, items: frozenset[Item], is_accepting: bool) -> State:
         if len(self._states) > MAX_STATES:
             raise LimitExceeded("states", len(self._states), MAX_STATES, fixed=True)
-        viable = True if accepting or not self._terms.has_uniqueness else None
-        return self._states.setdefault((items, accepting), State(items, accepting, viable))
+        viable = True if is_accepting or not self._terms.has_uniqueness else None
+        return self._states.setdefault((items, is_accepting), State(items, is_accepting, viable))
 
     def _calls(self, head: Ref | Repeat) -> Iterator[tuple[Node, Rest]]:
         """The nodes that `head` calls, each with the terms of `head` that remain after the call."""
@@ -292,19 +296,19 @@ class Language:
                 if rest or owner is _END:
                     yield rest, owner
                 elif isinstance(owner, Return):
-                    yield from self.resumed(owner)
+                    yield from self.find_continuations(owner)
                 elif owner not in seen:
                     seen.add(owner)
                     todo.append(owner)
 
-    def resumed(self, return_: Return) -> frozenset[tuple[Rest, Return]]:
+    def find_continuations(self, return_: Return) -> frozenset[tuple[Rest, Return]]:
         """The continuations of a call with this return: remaining terms and the caller's return. Empty for `_END`."""
-        if return_.resumed is None:
-            return_.resumed = frozenset(
+        if return_.continuations is None:
+            return_.continuations = frozenset(
                 (rest, owner if isinstance(owner, Return) else self._return(owner, return_.calls))
                 for rest, owner in return_.calls.get(return_.callee, ())
             )
-        return return_.resumed
+        return return_.continuations
 
 
 def _read(grammar: Grammar, data: bytes) -> State | None:
@@ -320,7 +324,7 @@ def _read(grammar: Grammar, data: bytes) -> State | None:
 def accepts(grammar: Grammar, data: bytes) -> bool:
     """Whether `data` is in the language of `grammar`. An output with control tokens equals no `data`."""
     state = _read(grammar, data)
-    return state is not None and state.accepting
+    return state is not None and state.is_accepting
 
 
 def viable(grammar: Grammar, data: bytes) -> bool:

@@ -101,7 +101,7 @@ class LexedLanguage:
         self._context_marks = frozenset(mark for marks in lexer.contexts for mark in marks)
         self._completable: dict[LexedState, bool] = {}
         start = self._parser.begin
-        self.first: LexedState = (
+        self.initial_readings: LexedState = (
             frozenset() if start is None else frozenset({self._begin_lexeme(LexerPosition(start), frozenset())})
         )
         """The readings before the first byte."""
@@ -109,9 +109,9 @@ class LexedLanguage:
     @cached_property
     def start(self) -> LexedState | None:
         """The state before the first byte, or None if the language is empty."""
-        return self.first if self._is_completable(self.first) else None
+        return self.initial_readings if self._is_completable(self.initial_readings) else None
 
-    def accepting(self, state: LexedState) -> bool:
+    def is_accepting(self, state: LexedState) -> bool:
         """Whether the text may end here. Competitors do not matter: at the end, none can match any more."""
         return any(not reading.has_started and self._may_end(reading.position) for reading in state)
 
@@ -135,10 +135,10 @@ class LexedLanguage:
 
     def accepts(self, data: bytes) -> bool:
         """Whether `data` is in the language."""
-        state = self.first
+        state = self.initial_readings
         for byte in data:
             state = self.read(state, byte)
-        return self.accepting(state)
+        return self.is_accepting(state)
 
     def run_of(self, terminal: int) -> Run:
         """The initial run of a terminal."""
@@ -160,7 +160,7 @@ class LexedLanguage:
                 competitors.add(matches)
         matches = _advance(reading.matches, byte)
         keywords = tuple(
-            (terminal, name, after) for terminal, name, run in reading.keywords for after in run.after(byte)
+            (terminal, name, after) for terminal, name, run in reading.keywords for after in run.step(byte)
         )
         width = self._line_width(reading.width, matches, byte)
         out = []
@@ -284,7 +284,7 @@ class LexedLanguage:
         for _ in position.widths[1:]:
             if after is not None and self._lexer.indentation is not None:
                 after = self._shift(after, self._lexer.indentation.dedent)
-        return after is not None and after.parser.accepting
+        return after is not None and after.parser.is_accepting
 
     # ---- completions
 
@@ -293,7 +293,7 @@ class LexedLanguage:
             predecessors: dict[LexedState, LexedState | None] = {start: None}
             todo, completable, reading_count = [start], None, 0
             for state in todo:
-                if self.accepting(state) or self._completable.get(state, False):
+                if self.is_accepting(state) or self._completable.get(state, False):
                     completable = state
                     break
                 for byte in self._live:
@@ -316,7 +316,7 @@ def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
     """The matches after `byte`, up to the first terminal that matches here: the others can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
-        after = [(terminal, next_run) for next_run in run.after(byte)]
+        after = [(terminal, next_run) for next_run in run.step(byte)]
         out += after
         if any(next_run.may_stop for _, next_run in after):
             break

@@ -41,9 +41,9 @@ class LimitedRun:
         """Whether some text completes the rest, in any number of tokens."""
         return self.run.can_continue or self.may_stop
 
-    def after(self, byte: int) -> tuple[LimitedRun, ...]:
+    def step(self, byte: int) -> tuple[LimitedRun, ...]:
         """The rest after a byte."""
-        return tuple(LimitedRun(run, self.tokens_left, True) for run in self.run.after(byte))
+        return tuple(LimitedRun(run, self.tokens_left, True) for run in self.run.step(byte))
 
     def after_token(self, texts: Collection[bytes]) -> LimitedRun | None:
         """The rest after a token ends here, or None if the remaining tokens cannot write it."""
@@ -67,7 +67,7 @@ def fewest_tokens(start: Run, texts: Collection[bytes]) -> int | None:
             for text in texts:
                 runs = {run}
                 for byte in text:
-                    runs = {next_run for each in runs for next_run in each.after(byte)}
+                    runs = {next_run for each in runs for next_run in each.step(byte)}
                 if any(each.may_stop for each in runs):
                     return count
                 next_level += runs - seen

@@ -330,9 +330,9 @@ class Spelling:
             seen, todo, is_alive, work = {term}, [term], False, 0
             while todo and not is_alive:
                 spend()
-                at = todo.pop()
-                is_alive = nullable(at) or self._alive.get(at, False)
-                unseen = {rest for _, rest in self._derive(at) if self._alive.get(rest, True)} - seen
+                state = todo.pop()
+                is_alive = nullable(state) or self._alive.get(state, False)
+                unseen = {rest for _, rest in self._derive(state) if self._alive.get(rest, True)} - seen
                 todo.extend(unseen)
                 seen |= unseen
                 work += sum(map(_operand_count, unseen))
@@ -365,7 +365,7 @@ class Run:
 
     def __init__(self, spelling: Spelling, term: Node, form: int | None, digit: int, value: int) -> None:
         self.spelling, self.term, self.form, self.digit, self.value = spelling, term, form, digit, value
-        self._after: dict[int, tuple[Run, ...]] = {}
+        self._steps: dict[int, tuple[Run, ...]] = {}
 
     @cached_property
     def may_stop(self) -> bool:
@@ -382,12 +382,12 @@ class Run:
         """Whether some text completes the term."""
         return self.may_stop or self.can_continue
 
-    def after(self, byte: int) -> tuple[Run, ...]:
+    def step(self, byte: int) -> tuple[Run, ...]:
         """The runs after `byte`. There are several if several forms of the encoding have a digit with this byte."""
-        if byte not in self._after:
+        if byte not in self._steps:
             forms = range(len(self.spelling.forms)) if self.form is None else (self.form,)
-            self._after[byte] = tuple({run for form in forms for run in self._spell(form, byte)})
-        return self._after[byte]
+            self._steps[byte] = tuple({run for form in forms for run in self._spell(form, byte)})
+        return self._steps[byte]
 
     def _spell(self, number: int, byte: int) -> Iterator[Run]:
         """The runs after `byte` as the next digit of form `number`.

@@ -71,7 +71,7 @@ class ReferenceGrammar:
         grammar = _without_other_tokens(grammar, self._texts, special_tokens)
         self._language = Language(grammar, live)
         self._controls = self._control_ids(len(tokens), special_tokens)
-        self._terminated = State(frozenset(), accepting=True)
+        self._terminated = State(frozenset(), is_accepting=True)
         self._min_tokens: dict[State, int | None] = {}
         start = self._language.start
         if start is not None:
@@ -102,11 +102,11 @@ class ReferenceGrammar:
         """The state before the first token."""
         return self._start
 
-    def accepting(self, state: State) -> bool:
+    def is_accepting(self, state: State) -> bool:
         """Whether the output may end here. This is also true after an end token."""
-        return state.accepting
+        return state.is_accepting
 
-    def terminated(self, state: State) -> bool:
+    def is_terminated(self, state: State) -> bool:
         """Whether an end token has been accepted. Further end tokens change nothing; no other token may follow."""
         return state is self._terminated
 
@@ -117,11 +117,11 @@ class ReferenceGrammar:
     def accept_token(self, state: State, token: int) -> State | None:
         """The state after one token, or None if it is not allowed."""
         if token in self._end_tokens:
-            return self._terminated if state.accepting else None
-        after = self._read_bytes(state, self._texts.get(token))
+            return self._terminated if state.is_accepting else None
+        next_state = self._read_bytes(state, self._texts.get(token))
         if token in self._controls:  # a grammar may also name an ordinary token by its id
-            after = self._language.either(after, self._language.special(state, self._controls[token]))
-        return after if after is not None and self._can_finish(after) else None
+            next_state = self._language.unite(next_state, self._language.special(state, self._controls[token]))
+        return next_state if next_state is not None and self._can_finish(next_state) else None
 
     def mask(self, state: State) -> set[int]:
         """The ids that are allowed next."""
@@ -129,7 +129,7 @@ class ReferenceGrammar:
 
     def min_tokens(self, state: State) -> int | None:
         """The minimum number of tokens to the end of an output, including the end token; None if unreachable."""
-        if self.terminated(state):
+        if self.is_terminated(state):
             return 0
         if not self._end_tokens:
             return None
@@ -142,8 +142,8 @@ class ReferenceGrammar:
         """The ids that are allowed next if the output must be complete within `n` tokens, including this one."""
         allowed = set()
         for token in self._ids():
-            after = self.accept_token(state, token)
-            tokens_left = None if after is None else self.min_tokens(after)
+            next_state = self.accept_token(state, token)
+            tokens_left = None if next_state is None else self.min_tokens(next_state)
             if tokens_left is not None and tokens_left <= n - 1:
                 allowed.add(token)
         return allowed
@@ -152,18 +152,22 @@ class ReferenceGrammar:
         return {*self._end_tokens, *self._texts, *self._controls}
 
     def _read_bytes(self, state: State, data: bytes | None) -> State | None:
-        after = state if data else None
+        next_state = state if data else None
         for byte in data or b"":
-            after = self._language.step(after, byte) if after is not None else None
-        return after if after is None or not self._language.limits else self._language.after_token(after, self._strings)
+            next_state = self._language.step(next_state, byte) if next_state is not None else None
+        return (
+            next_state
+            if next_state is None or not self._language.limits
+            else self._language.after_token(next_state, self._strings)
+        )
 
     def _successors(self, state: State) -> Iterator[State]:
         for data in self._strings:
-            if (after := self._read_bytes(state, data)) is not None:
-                yield after
+            if (next_state := self._read_bytes(state, data)) is not None:
+                yield next_state
         for names in self._controls.values():
-            if (after := self._language.special(state, names)) is not None:
-                yield after
+            if (next_state := self._language.special(state, names)) is not None:
+                yield next_state
 
     def _can_finish(self, state: State) -> bool:
         """Whether tokens lead from `state` to an accepting state."""
@@ -177,7 +181,7 @@ class ReferenceGrammar:
         """The minimum number of tokens from `start` to an accepting state, or None; found by breadth-first search."""
         seen, level, distance = {start}, [start], 0
         while level:
-            if any(state.accepting for state in level):
+            if any(state.is_accepting for state in level):
                 return distance
             next_level: list[State] = []
             for successor in (successor for state in level for successor in self._successors(state)):

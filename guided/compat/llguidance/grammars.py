@@ -124,21 +124,21 @@ def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_ski
             _refuse_formats(schema, grammar.findings)
         return grammar
     parts: dict[str, Any] = {
-        definition.name: _make_part(definition, tokenizer) for definition in others if definition.name
+        definition.name: _make_part(definition, tokenizer, limits) for definition in others if definition.name
     }
-    lark = _LarkRewriter(first.content, tokenizer, parts).rewrite()
+    lark = _LarkRewriter(first.content, tokenizer, limits, parts).rewrite()
     lark += "" if final_skip else _NO_FINAL_SKIP
     return compiler.compile_lark(
         lark, semantics="scannerless", grammars=parts, allow_special_tokens=True, **schema_options({})
     )
 
 
-def _make_part(definition: Definition, tokenizer: LLTokenizer) -> Any:
+def _make_part(definition: Definition, tokenizer: LLTokenizer, limits: Limits) -> Any:
     if definition.kind == "json_schema":
         return _make_schema_part(json.dumps(definition.content))
     if definition.kind == "gbnf_grammar":
         return gbnf(definition.content, allow_special_tokens=True)
-    return _LarkRewriter(definition.content, tokenizer, {}).rewrite()
+    return _LarkRewriter(definition.content, tokenizer, limits, {}).rewrite()
 
 
 def _split_options(content: Any) -> tuple[Any, Any]:
@@ -185,8 +185,8 @@ class _LarkRewriter:
         parts: collects the schemas with their own options, under the names that the rewritten grammar uses for them.
     """
 
-    def __init__(self, text: str, tokenizer: LLTokenizer, parts: dict[str, Any]) -> None:
-        self._text, self._tokenizer, self._parts = text, tokenizer, parts
+    def __init__(self, text: str, tokenizer: LLTokenizer, limits: Limits, parts: dict[str, Any]) -> None:
+        self._text, self._tokenizer, self._limits, self._parts = text, tokenizer, limits, parts
 
     def rewrite(self) -> str:
         """Return the rewritten grammar. A malformed grammar is returned unchanged, and the compiler reports the
@@ -210,7 +210,7 @@ class _LarkRewriter:
         if token.kind == "regex":
             end = token.text.rindex("/")
             pattern = token.text[1:end]
-            python_pattern = to_python_regex(strip_anchors(pattern))
+            python_pattern = to_python_regex(strip_anchors(pattern), self._limits)
             if "|" in python_pattern:
                 python_pattern = f"(?:{python_pattern})"  # or the alternatives would absorb their neighbours
             return None if python_pattern == pattern else f"/{_escape_newlines(python_pattern)}/{token.text[end + 1 :]}"
@@ -221,7 +221,7 @@ class _LarkRewriter:
             self._parts[name] = _make_schema_part(token.value)
             return f"@{name}"
         if token.text == "%lark":
-            rewritten = _LarkRewriter(token.value, self._tokenizer, self._parts).rewrite()
+            rewritten = _LarkRewriter(token.value, self._tokenizer, self._limits, self._parts).rewrite()
             return f"%lark {{{rewritten}}}"
         return None
 

@@ -193,7 +193,7 @@ def _compile_regex(regex: str, vocabulary: Vocabulary) -> CompiledGrammar:
     schema = read_marker(regex)
     if schema is not None:
         return compiler.compile_json_schema(schema[0], **schema[1])
-    return compiler.compile_regex(to_python_regex(regex))
+    return compiler.compile_regex(to_python_regex(regex, compiler.limits))
 
 
 class Guide:

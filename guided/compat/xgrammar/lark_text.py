@@ -71,7 +71,7 @@ class RewrittenLark:
         self._budget = budget or _CopyBudget()
         self._tokens: Sequence[Token] = ()
         self._spans: list[tuple[int, int, int, bool]] = []  # start; start and end in the source; whether it is a copy
-        self._out: list[str] = []
+        self._output_parts: list[str] = []
         self._length = 0
         self._rules: dict[str, Definition] = {}
         self._bounded_names: set[int] = set()  # the offsets of rule names in the bodies of rules with a bound
@@ -89,7 +89,7 @@ class RewrittenLark:
                 pos = token.end
         self._append(source[pos:], pos, len(source), is_copy=True)
         self._append(_OPTIONS_DIRECTIVE, len(source), len(source))
-        self.text = "".join(self._out)
+        self.text = "".join(self._output_parts)
 
     def locate(self, error: GuidedError) -> None:
         """Change the location of an error in the rewritten text to the corresponding location in the source."""
@@ -101,7 +101,7 @@ class RewrittenLark:
     def _append(self, text: str, start: int, end: int, *, is_copy: bool = False) -> None:
         if text:
             self._spans.append((self._length, start, end, is_copy))
-            self._out.append(text)
+            self._output_parts.append(text)
             self._length += len(text)
 
     def _source_span(self, pos: int) -> tuple[int, int]:

@@ -153,7 +153,7 @@ class Turn:
             return compiler.compile_structural_tag(tag, allow_special_tokens=True, **json_options)
 
         constraint = ConstraintCompiler(compile_tag, open_ended=is_mixed, has_calls=bool(self._schemas))
-        return conversation, constraint, {} if self._schemas else {"describe": False}  # free text
+        return conversation, constraint, {}
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """Yield the deltas of an event. After the last event of a message, either `result` is set, or `open_calls`

@@ -32,15 +32,17 @@ What it does not do: repeat free text. The caller's grammar does that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from typing import Any
 
 from guided.errors import LimitExceeded
 from guided.ir.nodes import EMPTY, Automaton, Dispatch, Node
 from guided.ir.ranges import ALL_CHARS
 from guided.limits import Limits
 
-__all__ = ["FreeText", "free_text"]
+__all__ = ["FreeText", "Trie", "free_text"]
 
 _Edges = tuple[tuple[int, int, int], ...]
 _NO_STRING = -1
@@ -87,22 +89,51 @@ def free_text(ends: Sequence[str], never: Iterable[str] = (), *, limits: Limits 
         LimitExceeded: the automaton has more states than `limits.states`, or more edges than `limits.nodes`.
     """
     limits = Limits() if limits is None else limits
-    trie = _Trie(limits)
     end_indices = {marker: index for index, marker in reversed(list(enumerate(ends)))}  # the first of equal ends
-    for marker, index in end_indices.items():
-        trie.add(marker, index)
-    for marker in never:
-        trie.add(marker, _FORBIDDEN)
-    trie.link()
-    layout = _Layout(trie)
+    layout = _Layout(_MatchingTrie({**end_indices, **dict.fromkeys(never, _FORBIDDEN)}, limits))
     states = tuple([(False, edges) for edges in layout.edges]) or ((False, ()),)
     end_states = tuple([layout.end_states.get(end_indices[marker]) for marker in ends])
     unreachable = tuple([index for index, state in enumerate(end_states) if state is None])
     return FreeText(_with_accepting_states(states, layout.free_states), unreachable, states, end_states)
 
 
-class _Trie:
-    """The trie of the strings; node 0 is the empty text.
+class Trie:
+    """The trie of some texts; node 0 is the empty text. `children`: for each node, symbol -> child."""
+
+    def __init__(self, max_nodes: float = inf) -> None:
+        self.children: list[dict[Any, int]] = [{}]
+        self._max_nodes = max_nodes
+
+    def add(self, text: Iterable[Any]) -> int:
+        """Add a text, and return its node. Raises LimitExceeded if there are more than `max_nodes` nodes."""
+        node = 0
+        for symbol in text:
+            if symbol not in self.children[node]:
+                if len(self.children) >= self._max_nodes:
+                    raise LimitExceeded("states", len(self.children) + 1, self._max_nodes)
+                self.children[node][symbol] = len(self.children)
+                self.children.append({})
+            node = self.children[node][symbol]
+        return node
+
+    def find_suffixes(self) -> tuple[list[int], list[int]]:
+        """The nodes, from short to long texts; and for each node, the node of its longest proper suffix in the trie.
+
+        Cost: linear in the lengths of all texts.
+        """
+        order, suffixes = [0], [0] * len(self.children)
+        for node in order:  # grows during the loop
+            for symbol, child in self.children[node].items():
+                suffix = suffixes[node]
+                while suffix and symbol not in self.children[suffix]:
+                    suffix = suffixes[suffix]
+                suffixes[child] = self.children[suffix].get(symbol, 0) if node else 0
+                order.append(child)
+        return order, suffixes
+
+
+class _MatchingTrie(Trie):
+    """The trie of the ends and the forbidden strings.
 
     Attributes:
         strings_at: for each node, the string that ends there: the index of an end, _FORBIDDEN or _NO_STRING.
@@ -111,43 +142,22 @@ class _Trie:
         steps: for each node, the characters that do not lead back to node 0, and their targets.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self.children: list[dict[str, int]] = [{}]
-        self.strings_at = [_NO_STRING]
-        self.matched_nodes: list[int] = []
-        self.steps: list[dict[str, int]] = []
-
-    def add(self, text: str, number: int) -> None:
-        """Add a string. `number`: the index of an end, or _FORBIDDEN."""
-        node = 0
-        for char in text:
-            if char not in self.children[node]:
-                if len(self.children) >= self._limits.states:
-                    raise LimitExceeded("states", len(self.children) + 1, self._limits.states)
-                self.children[node][char] = len(self.children)
-                self.children.append({})
-                self.strings_at.append(_NO_STRING)
-            node = self.children[node][char]
-        self.strings_at[node] = number
-
-    def link(self) -> None:
-        """Compute `steps` and `matched_nodes`, from nodes of shorter texts to nodes of longer ones."""
-        self.steps = [{} for _ in self.children]
+    def __init__(self, strings: Mapping[str, int], limits: Limits) -> None:
+        super().__init__(limits.states)
+        nodes = {self.add(text): number for text, number in strings.items()}
+        self.strings_at = [nodes.get(node, _NO_STRING) for node in range(len(self.children))]
         self.matched_nodes = [-1 if string == _NO_STRING else node for node, string in enumerate(self.strings_at)]
-        failures = [0] * len(self.children)
-        edges, order = 0, [0]
-        for node in order:  # grows during the loop: breadth first
-            shorter = failures[node]
-            self.steps[node] = {**self.steps[shorter], **self.children[node]}
-            if self.matched_nodes[node] < 0 or self.is_forbidden(shorter):
-                self.matched_nodes[node] = self.matched_nodes[shorter]
+        self.steps: list[dict[str, int]] = [{} for _ in self.children]
+        edges = 0
+        order, suffixes = self.find_suffixes()
+        for node in order:
+            suffix = suffixes[node]
+            self.steps[node] = {**self.steps[suffix], **self.children[node]}
+            if self.matched_nodes[node] < 0 or self.is_forbidden(suffix):
+                self.matched_nodes[node] = self.matched_nodes[suffix]
             edges += len(self.steps[node])
-            if edges > self._limits.nodes:
-                raise LimitExceeded("nodes", edges, self._limits.nodes)
-            for char, child in self.children[node].items():
-                failures[child] = self.steps[shorter].get(char, 0) if node else 0
-                order.append(child)
+            if edges > limits.nodes:
+                raise LimitExceeded("nodes", edges, limits.nodes)
 
     def is_forbidden(self, node: int) -> bool:
         """Whether the text of a node ends with a forbidden string."""
@@ -166,7 +176,7 @@ class _Layout:
         end_states: for each end, by its index, the state in which it is complete.
     """
 
-    def __init__(self, trie: _Trie) -> None:
+    def __init__(self, trie: _MatchingTrie) -> None:
         self._trie = trie
         self._numbers: dict[tuple[int, bool], int] = {}
         self._order: list[tuple[int, bool]] = []

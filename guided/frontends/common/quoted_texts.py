@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, brief
 from guided.frontends.regex import parse_regex
 from guided.ir.nodes import And, Substrings
@@ -55,7 +55,7 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
         SpecError: there is no document, a document is empty or contains a surrogate, or an option is unknown.
     """
     if whitespace not in WHITESPACE:
-        similar_name = close_name(whitespace, WHITESPACE)
+        similar_name = find_closest_name(whitespace, WHITESPACE)
         hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(WHITESPACE)}"
         raise SpecError(f"whitespace={brief(whitespace)} is unknown for a quotation", hint=hint)
     if not isinstance(words, bool):

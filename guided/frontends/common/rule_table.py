@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.regex.algebra import run
 from guided.ir.embedded import EmbeddedSchema
@@ -49,7 +49,7 @@ class RuleTable:
     def __init__(self) -> None:
         self.rules: dict[str, Node] = {}
         self.origins: dict[str, str] = {}
-        self.composed = False  # whether some part has a lexer
+        self.has_lexed_part = False  # whether some part has a lexer
         self.regions: dict[str, Region] = {}
         self.schemas: dict[str, EmbeddedSchema] = {}
         self._name_counts: Counter[str] = Counter()  # name -> the number of later rules of the same name
@@ -72,10 +72,10 @@ class RuleTable:
                     "a grammar with a lexer and captures cannot be a part of another specification",
                     hint='use semantics="scannerless"',
                 )
-            self.composed = True
+            self.has_lexed_part = True
             self.origins = {**grammar.origins, **self.origins}
             return Lexed(grammar)
-        self.composed |= grammar.composed
+        self.has_lexed_part |= grammar.composed
         assert not grammar.later, "parts contain no deferred rules"
         names = {name: self.define(name, grammar.origins.get(name, ""), Alt(())) for name in grammar.rules}
         renamed_nodes: ByIdentity[Any, Any] = ByIdentity()
@@ -184,5 +184,5 @@ def undefined_rule_hint(name: str, scope: Scope) -> str:
     """A hint for an undefined rule."""
     if not scope:
         return "wrap it in guided.rules(start, name=...)"
-    similar_name = close_name(name, scope)
+    similar_name = find_closest_name(name, scope)
     return f"did you mean {similar_name!r}?" if similar_name else f"the rules defined here are {', '.join(scope):.200}"

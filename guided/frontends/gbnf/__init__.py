@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, warn_about
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused_finding
@@ -104,7 +104,7 @@ def gbnf_to_grammar(
 def _make_missing_root_error(text: str, root: str, rules: Mapping[str, Rule]) -> SpecError:
     if not isinstance(root, str):
         return SpecError(f"the root is the name of a rule, not a {type(root).__name__}", hint='write root="root"')
-    close = close_name(root, rules)
+    close = find_closest_name(root, rules)
     first = next(iter(rules.values()))
     rule = rules[close] if close else first
     hint = f"did you mean {close!r}?" if close else "root= names the start rule"

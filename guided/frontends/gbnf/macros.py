@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.aho_corasick import free_text
 from guided.frontends.common.digits import is_number
@@ -200,7 +200,7 @@ class Macros:
     def _check_names(self, options: dict[str, _Value], *known_names: str) -> None:
         for name, value in options.items():
             if name not in known_names:
-                close = close_name(name, known_names)
+                close = find_closest_name(name, known_names)
                 hint = (
                     f"did you mean {close!r}?"
                     if close

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.common.digits import is_number
 from guided.ir.nodes import Region
@@ -89,7 +89,7 @@ def read_options(text: str, name: str, bracket: Token) -> RuleOptions:
             )
         option = match[1]
         if option not in _OPTION_NAMES:
-            close = close_name(option, _OPTION_NAMES)
+            close = find_closest_name(option, _OPTION_NAMES)
             hint = f"did you mean {close!r}?" if close else f"the options are {', '.join(_OPTION_NAMES[:5])}"
             raise SpecError(f"the option {option!r} is unknown", text=text, span=match.span(1), hint=hint)
         if option in matches:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.digits import is_number
 from guided.frontends.common.line_table import LineTable
@@ -304,7 +304,7 @@ class Reader:
 
     def _make_undefined_error(self, token: Token) -> SpecError:
         is_call = self.tokens[self.index].kind == "("
-        close = close_name(token.text, [*self.definitions, *(MACROS if is_call else ())])
+        close = find_closest_name(token.text, [*self.definitions, *(MACROS if is_call else ())])
         hint = f"did you mean {close!r}?" if close else f'write "{token.text}" to match it literally'
         return self.error(f"rule {token.text!r} is not defined", token, hint)
 

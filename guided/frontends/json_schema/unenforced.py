@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import Finding
 from guided.frontends.json_schema.documents.keywords import (
     CONSTRAINING_KEYWORDS,
@@ -144,10 +144,10 @@ def _explain_foreign(keyword: str, value: Mapping[str, object], draft: str) -> t
     """Why a keyword of another draft has no effect, and how to fix this."""
     if keyword == "additionalItems" and not _has_item_list(value):
         return _missing_companion(keyword, "items")
-    since = KEYWORDS[keyword].since
-    if DRAFTS.index(since) <= DRAFTS.index(draft):
+    first_draft = KEYWORDS[keyword].first_draft
+    if DRAFTS.index(first_draft) <= DRAFTS.index(draft):
         return f"not a keyword of {draft}", f"use its replacement in {draft}"
-    later = f"to use {keyword}, select {since} or later with $schema or draft="
+    later = f"to use {keyword}, select {first_draft} or later with $schema or draft="
     older = f"in {draft}, write {_OLDER_KEYWORDS[keyword]}; " if keyword in _OLDER_KEYWORDS else ""
     return f"not a keyword of {draft}", older + later
 
@@ -161,5 +161,5 @@ def _names_by_lower_case(draft: str) -> dict[str, str]:
 def _close_keyword(keyword: str, draft: str) -> str:
     """A hint with the known keyword that is spelled most like this name."""
     names = _names_by_lower_case(draft)
-    close = close_name(keyword.lower().replace("_", "").replace("-", ""), names, cutoff=0.75)
+    close = find_closest_name(keyword.lower().replace("_", "").replace("-", ""), names, cutoff=0.75)
     return f"did you mean {names[close]!r}?" if close else _LEAVE_OUT_HINT

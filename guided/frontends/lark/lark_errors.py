@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError
 
 from .bounds import make_depth_error
@@ -117,7 +117,7 @@ def _make_name_error(message: str, sources: Sources, source: Source, span: Span,
         name = sources.original_name(mangled_name)
         source, span = sources.find_usage(mangled_name, outer_name)
         defined_names = [each.name for each in sources.definitions.values() if each.source is source]
-        close = close_name(name, defined_names)
+        close = find_closest_name(name, defined_names)
         hint = f"did you mean {close}?" if close else f"define it: {name}: ..."
         if mangled_name in sources.import_files:
             hint = f"it is imported from {sources.import_files[mangled_name]}, which does not define it"

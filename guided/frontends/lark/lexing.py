@@ -68,7 +68,9 @@ def add_lexer(
         reason = "a lexer skips any number of ignored terminals everywhere, but the grammar has options against this"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
     rules: Rules = loaded_grammar.rules
-    always_tried = frozenset(loaded_grammar.ignored) | ({indentation.newline} if indentation is not None else set())
+    always_tried = frozenset(loaded_grammar.ignored_terminals) | (
+        {indentation.newline} if indentation is not None else set()
+    )
     used_names = always_tried | {
         name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
     }
@@ -94,7 +96,7 @@ def add_lexer(
         nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
         origins[start] = origins[loaded_grammar.start]
     rows = marks.rows if indentation is None else {}  # an INDENT or DEDENT enters further states
-    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored), indentation, marks.contexts, contextual, rows)
+    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
     return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
 
 

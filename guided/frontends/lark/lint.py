@@ -67,7 +67,7 @@ def _build_node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
 
 def _find_unused(loaded_grammar: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
     used_names = {name for each in rules.values() for symbols in each for name, _ in symbols} | {
-        *loaded_grammar.ignored,
+        *loaded_grammar.ignored_terminals,
         loaded_grammar.start,
     }
     template_names = _find_template_names(rules, loaded_grammar.lines)
@@ -101,7 +101,11 @@ def _find_collisions(
     """Collisions of terminals. `nodes`: the terminals in the order in which a lexer tries them."""
     order = list(nodes)
     table = find_terminal_states(rules, loaded_grammar.start) if contextual else None
-    rows = [nodes.keys()] if table is None else [state.terminals | {*loaded_grammar.ignored} for state in table.states]
+    rows = (
+        [nodes.keys()]
+        if table is None
+        else [state.terminals | {*loaded_grammar.ignored_terminals} for state in table.states]
+    )
     later_sets = _find_later_in_shared_rows(order, rows)
     all_pairs = ((order[i], order[j]) for i, later in enumerate(later_sets) for j in _list_set_bits(later))
     count = sum(each.bit_count() for each in later_sets)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node, Region
 from guided.limits import Limits
@@ -72,7 +72,7 @@ class LoadedGrammar:
     start: str
     rules: dict[str, list[Symbols]]
     terminals: dict[str, LoadedTerminal]
-    ignored: tuple[str, ...]
+    ignored_terminals: tuple[str, ...]
     lines: dict[str, int]
     sources: Sources
     parts: Mapping[str, Node | Grammar] = field(default_factory=dict)
@@ -153,7 +153,9 @@ def convert_native(
     """
     _check_count(native.rules, limits)
     terminals = {each[0]: _convert_native_terminal(each, native.sources) for each in native.terminals}
-    return _make_loaded_grammar(text, start, native.rules, terminals, native.ignored, native.sources, external_names)
+    return _make_loaded_grammar(
+        text, start, native.rules, terminals, native.ignored_terminals, native.sources, external_names
+    )
 
 
 def _check_count(rules: Mapping[str, Sequence[Symbols]], limits: Limits) -> None:
@@ -241,7 +243,7 @@ def _find_lines(text: str) -> dict[str, int]:
 
 
 def _refuse_start(text: str, start: str, names: list[str]) -> NoReturn:
-    close = close_name(start, names)
+    close = find_closest_name(start, names)
     rules_hint = f"the rules are {', '.join(names[:8])}" if names else "the grammar has no rules"
     hint = f"did you mean start={close!r}?" if close else f"start= names the start rule; {rules_hint}"
     raise SpecError(f"there is no start rule {start!r}", text=text, hint=hint)

@@ -40,7 +40,7 @@ class NativeGrammar:
 
     terminals: list[NativeTerminal]
     rules: dict[str, list[Symbols]]
-    ignored: tuple[str, ...]
+    ignored_terminals: tuple[str, ...]
     sources: Sources
 
 

@@ -36,10 +36,10 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
     used_names = sorted(
         {name for alternatives in rules.values() for symbols in alternatives for name, is_term in symbols if is_term}
     )
-    for name in dict.fromkeys([*used_names, *loaded_grammar.ignored]):
+    for name in dict.fromkeys([*used_names, *loaded_grammar.ignored_terminals]):
         node = EPSILON if name in loaded_grammar.parts else build_named_terminal(loaded_grammar, name, limits)
         table.define(_terminal_rule_name(name), describe_origin(loaded_grammar, name), node)
-    names = {name: _terminal_rule_name(name) for name in loaded_grammar.ignored}
+    names = {name: _terminal_rule_name(name) for name in loaded_grammar.ignored_terminals}
     ignored = {rule: None if name in loaded_grammar.parts else table.rules[rule] for name, rule in names.items()}
     gaps = IgnoredTokens(table, ignored, loaded_grammar.skip_once, bool(loaded_grammar.regions))
     lazy_names = frozenset(
@@ -88,7 +88,7 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
         table.regions |= {rule: region for rule in (_rule_name(name), _first_rule_name(name)) if rule in table.rules}
     for name in loaded_grammar.parts.keys() & {
         *used_names,
-        *loaded_grammar.ignored,
+        *loaded_grammar.ignored_terminals,
     }:  # last, so that the rules of embedded grammars cannot take the names above
         part = loaded_grammar.parts[name]
         table.rules[_terminal_rule_name(name)] = table.embed(part) if isinstance(part, Grammar) else part

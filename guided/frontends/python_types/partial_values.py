@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from guided.errors import GuidedError
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
-from guided.frontends.python_types.type_parts import DICTS, LISTS, hints_of
+from guided.frontends.python_types.type_parts import DICT_TYPES, LIST_TYPES, hints_of
 from guided.frontends.python_types.value_readers import value_reader
 
 __all__ = ["partial_value"]
@@ -49,9 +49,9 @@ def _typed_or_missing(tp: Any, value: Any) -> Any:
         keys = {key for _, key, _ in fields}
         return _build_instance(tp, typed_fields, {key: item for key, item in value.items() if key not in keys})
     origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)
-    if origin in LISTS and isinstance(value, list) and args:
+    if origin in LIST_TYPES and isinstance(value, list) and args:
         return [typed_item for item in value if (typed_item := _typed_or_missing(args[0], item)) is not _MISSING]
-    if origin in DICTS and isinstance(value, dict) and args:
+    if origin in DICT_TYPES and isinstance(value, dict) and args:
         return {
             key: typed_item
             for key, item in value.items()

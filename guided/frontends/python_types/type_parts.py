@@ -16,10 +16,10 @@ from guided.frontends.python_types.pydantic_types import is_read_by_pydantic
 from guided.frontends.python_types.string_types import STRING_FORMS
 
 __all__ = [
-    "DICTS",
-    "LISTS",
-    "SETS",
-    "hint_for",
+    "DICT_TYPES",
+    "LIST_TYPES",
+    "SET_TYPES",
+    "alias_target",
     "hints_of",
     "is_function",
     "is_hashable_type",
@@ -27,12 +27,12 @@ __all__ = [
     "members_of",
     "name_of",
     "parameters_of",
-    "supertype",
+    "suggest_type",
 ]
 
-LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Iterable)
-SETS = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
-DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+LIST_TYPES = (list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Iterable)
+SET_TYPES = (set, frozenset, collections.abc.Set, collections.abc.MutableSet)
+DICT_TYPES = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 _SCALARS = (str, int, float, bool, None, type(None), *STRING_FORMS)
 _NON_FUNCTION_MODULES = ("typing", "typing_extensions", "types", "builtins", "collections.abc")
 
@@ -45,7 +45,7 @@ def is_qualifier(origin: Any) -> bool:
     return name_of(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final")
 
 
-def supertype(tp: Any) -> Any:
+def alias_target(tp: Any) -> Any:
     """The type behind a NewType or a `type` statement; None for other types."""
     if isinstance(tp, typing.NewType):
         return tp.__supertype__
@@ -123,34 +123,34 @@ def _is_defined_in_class(function: Any) -> bool:
     return parent != "" and (not parent.endswith(".<locals>") or parent.startswith("partialmethod."))
 
 
-def is_hashable_type(tp: Any, enclosing: tuple[Any, ...] = ()) -> bool:
+def is_hashable_type(tp: Any, enclosing_types: tuple[Any, ...] = ()) -> bool:
     """Whether every value of the type can be an item of a set.
 
-    `enclosing`: the enclosing classes, which are not examined again.
+    `enclosing_types`: the enclosing classes, which are not examined again.
     """
-    if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in enclosing):
+    if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in enclosing_types):
         return True
-    if (base := supertype(tp)) is not None:
-        return is_hashable_type(base, enclosing)
+    if (base := alias_target(tp)) is not None:
+        return is_hashable_type(base, enclosing_types)
     origin, args = typing.get_origin(tp), typing.get_args(tp)
     if origin is typing.Literal:
         return True
     if origin is typing.Annotated or is_qualifier(origin):
-        return is_hashable_type(args[0], enclosing)
+        return is_hashable_type(args[0], enclosing_types)
     if origin in (typing.Union, types.UnionType, tuple):
-        return all(arg is Ellipsis or is_hashable_type(arg, enclosing) for arg in args)
+        return all(arg is Ellipsis or is_hashable_type(arg, enclosing_types) for arg in args)
     if origin in (frozenset, collections.abc.Set):
         return True
-    if not isinstance(tp, type) or tp in (*LISTS, *SETS, *DICTS, tuple, object, Any):
+    if not isinstance(tp, type) or tp in (*LIST_TYPES, *SET_TYPES, *DICT_TYPES, tuple, object, Any):
         return tp in (frozenset, collections.abc.Set)
     if tp.__hash__ is None or typing.is_typeddict(tp):
         return False
-    if is_read_by_pydantic(tp) or len(enclosing) > 50:
+    if is_read_by_pydantic(tp) or len(enclosing_types) > 50:
         return True
     members = [hint for hint, _ in (members_of(tp) or {}).values()]
     if issubclass(tp, tuple):
         members = [hints_of(tp).get(field, Any) for field in getattr(tp, "_fields", ())]
-    return all(is_hashable_type(member, (*enclosing, tp)) for member in members)
+    return all(is_hashable_type(member, (*enclosing_types, tp)) for member in members)
 
 
 def hints_of(tp: Any) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def name_of(tp: Any) -> str:
     return getattr(tp, "__name__", None) or (tp[:200] if isinstance(tp, str) else brief(tp, 200))
 
 
-def hint_for(tp: Any) -> str:
+def suggest_type(tp: Any) -> str:
     """A hint for something that is not a type: what to pass instead."""
     if isinstance(tp, str):
         return "pass the type itself, not its name"

@@ -24,10 +24,10 @@ from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
 from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import (
-    DICTS,
-    LISTS,
-    SETS,
-    hint_for,
+    DICT_TYPES,
+    LIST_TYPES,
+    SET_TYPES,
+    alias_target,
     hints_of,
     is_function,
     is_hashable_type,
@@ -35,7 +35,7 @@ from guided.frontends.python_types.type_parts import (
     members_of,
     name_of,
     parameters_of,
-    supertype,
+    suggest_type,
 )
 from guided.meter import spend
 
@@ -84,20 +84,20 @@ class _SchemaReader:
         scalar = _SCALARS.get(tp) if _is_hashable(tp) else None
         if scalar is not None:
             return dict(scalar)
-        if (base := supertype(tp)) is not None:
+        if (base := alias_target(tp)) is not None:
             return self.convert(base, depth + 1)
         if is_read_by_pydantic(tp):
             return self._define_class(tp, depth + 1)
         origin = typing.get_origin(tp)
         if origin is not None:
             return self._convert_generic(tp, origin, typing.get_args(tp), depth + 1)
-        if tp in (*LISTS, *DICTS, tuple):
-            return {"type": "object" if tp in DICTS else "array"}
-        if tp in SETS:
+        if tp in (*LIST_TYPES, *DICT_TYPES, tuple):
+            return {"type": "object" if tp in DICT_TYPES else "array"}
+        if tp in SET_TYPES:
             return {"type": "array", "items": _HASHABLE_SCHEMA, "uniqueItems": True}
         if isinstance(tp, type):
             return self._define_class(tp, depth + 1)
-        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
+        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=suggest_type(tp))
 
     # --- generics
 
@@ -110,17 +110,17 @@ class _SchemaReader:
             return self._convert_annotated(args[0], args[1:], depth)
         if is_qualifier(origin):
             return self.convert(args[0], depth)
-        if origin in LISTS:
+        if origin in LIST_TYPES:
             return {"type": "array", "items": self.convert(args[0], depth)}
-        if origin in SETS:
+        if origin in SET_TYPES:
             return {"type": "array", "items": self._convert_set_items(tp, args[0], depth), "uniqueItems": True}
         if origin is tuple:
             if len(args) == 2 and args[1] is Ellipsis:
                 return {"type": "array", "items": self.convert(args[0], depth)}
             return self._convert_tuple(args, depth)
-        if origin in DICTS:
+        if origin in DICT_TYPES:
             return self._convert_dict(tp, args, depth)
-        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=hint_for(tp))
+        raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=suggest_type(tp))
 
     def _convert_tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
         if not args:

@@ -34,18 +34,18 @@ from guided.frontends.json_schema.documents.source_spans import pointer_of
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
 from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import (
-    DICTS,
-    LISTS,
-    SETS,
+    DICT_TYPES,
+    LIST_TYPES,
+    SET_TYPES,
     Members,
-    hint_for,
+    alias_target,
     hints_of,
     is_function,
     is_qualifier,
     members_of,
     name_of,
     parameters_of,
-    supertype,
+    suggest_type,
 )
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.ir.serial import ByIdentity
@@ -129,7 +129,7 @@ class _Readers:
                 return _string_form_reader(tp)
         except TypeError:  # the type is unhashable, so it is not a scalar
             pass
-        if (base := supertype(tp)) is not None:
+        if (base := alias_target(tp)) is not None:
             return self.reader_of(base, depth + 1)
         if is_read_by_pydantic(tp):
             validate = pydantic_reader(tp)
@@ -137,9 +137,9 @@ class _Readers:
         origin = typing.get_origin(tp)
         if origin is not None:
             return self._generic_reader(tp, origin, typing.get_args(tp), depth + 1)
-        if tp in (*LISTS, *SETS, tuple):
-            return _array_reader(_read_any if tp not in SETS else _read_hashable, tp)
-        if tp in DICTS:
+        if tp in (*LIST_TYPES, *SET_TYPES, tuple):
+            return _array_reader(_read_any if tp not in SET_TYPES else _read_hashable, tp)
+        if tp in DICT_TYPES:
             return _object_reader(_read_any, _read_any)
         return self._get_class_reader(tp, depth + 1)
 
@@ -172,12 +172,14 @@ class _Readers:
             return _with_constraints(_with_bounds(self.reader_of(args[0], depth), type_to_schema(tp)), constraints)
         if is_qualifier(origin):
             return self.reader_of(args[0], depth)
-        if origin in LISTS or origin in SETS or (origin is tuple and args[1:] == (Ellipsis,)):
-            item = _read_hashable if origin in SETS and args[0] in (Any, object) else self.reader_of(args[0], depth)
+        if origin in LIST_TYPES or origin in SET_TYPES or (origin is tuple and args[1:] == (Ellipsis,)):
+            item = (
+                _read_hashable if origin in SET_TYPES and args[0] in (Any, object) else self.reader_of(args[0], depth)
+            )
             return _array_reader(item, origin)
         if origin is tuple:
             return _tuple_reader([self.reader_of(arg, depth) for arg in args], tuple)
-        if origin in DICTS:
+        if origin in DICT_TYPES:
             return _object_reader(self.reader_of(args[0], depth), self.reader_of(args[1], depth))
         return self._get_class_reader(tp, depth)
 
@@ -199,7 +201,7 @@ class _Readers:
             hints = hints_of(tp)
             items = [self.reader_of(hints.get(field, Any), depth) for field in tp._fields]
             return _tuple_reader(items, lambda values: tp(*values))
-        raise UnsupportedError(f"{name_of(tp)} cannot be created from JSON", hint=hint_for(tp))
+        raise UnsupportedError(f"{name_of(tp)} cannot be created from JSON", hint=suggest_type(tp))
 
     def _members_reader(self, members: Members, name: str, depth: int) -> _Reader:
         readers = {key: self.reader_of(hint, depth) for key, (hint, _) in members.items()}
@@ -321,7 +323,7 @@ def _union_reader(alternatives: list[_Reader], names: str) -> _Reader:
 
 def _array_reader(item: _Reader, origin: Any) -> _Reader:
     """The reader of arrays of any length: lists, sets, and tuples with `...`."""
-    is_set = origin in SETS
+    is_set = origin in SET_TYPES
     make: Callable[[list[Any]], Any] = list
     if is_set:
         make = set if name_of(origin) in ("set", "MutableSet") else frozenset

@@ -150,10 +150,10 @@ class AnnexBReader(EcmaReader):
             else ranges
         )
 
-    def _read_class(self, start: int, *, negated: bool = False) -> Ranges:
+    def _read_class(self, start: int, *, is_negated: bool = False) -> Ranges:
         letter = self.text[self.pos]
         self.pos += 1
-        return self._select_class(letter, any_case=False, negated=negated)
+        return self._select_class(letter, any_case=False, is_negated=is_negated)
 
     def _read_escaped_character(self, start: int, *, in_set: bool) -> int:
         """Read the code unit of an escape; the cursor is after its backslash."""
@@ -187,11 +187,11 @@ class AnnexBReader(EcmaReader):
 
     # --- sets
 
-    def _read_member(self, negated: bool) -> int | Ranges:
+    def _read_member(self, is_negated: bool) -> int | Ranges:
         if self.text[self.pos] == "\\" and self.text[self.pos + 1 : self.pos + 2] in ("p", "P"):
             self.pos += 2
             return ord(self.text[self.pos - 1])
-        return super()._read_member(negated)
+        return super()._read_member(is_negated)
 
     def _make_range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
         if isinstance(low, tuple) or isinstance(high, tuple):

@@ -20,17 +20,17 @@ class GroupNames:
     """The names of the groups up to the cursor."""
 
     def __init__(self) -> None:
-        self.all: set[str] = set()
+        self.all_names: set[str] = set()
         """All names so far."""
-        self._taken: set[str] = set()
+        self._taken_names: set[str] = set()
         self._open_groups: list[tuple[set[str], set[str]]] = [(set(), set())]
         """For each open group, from the outermost: the names in its finished alternatives and in its current one."""
 
     def define(self, name: str) -> bool:
         """Define a name. False if it is taken."""
-        if name in self._taken:
+        if name in self._taken_names:
             return False
-        for names in (self.all, self._taken, self._open_groups[-1][1]):
+        for names in (self.all_names, self._taken_names, self._open_groups[-1][1]):
             names.add(name)
         return True
 
@@ -42,14 +42,14 @@ class GroupNames:
         """End the current alternative, and begin the next one."""
         finished, current = self._open_groups[-1]
         spend(1 + len(current))
-        self._taken -= current
+        self._taken_names -= current
         self._open_groups[-1] = (_unite(finished, current), set())
 
     def close_group(self) -> None:
         """Leave a group."""
         finished, current = self._open_groups.pop()
         spend(1 + len(finished))
-        self._taken |= finished
+        self._taken_names |= finished
         outer_finished, outer_current = self._open_groups[-1]
         self._open_groups[-1] = (outer_finished, _unite(outer_current, _unite(finished, current)))
 

@@ -141,12 +141,12 @@ class EcmaReader(Reader):
         self.references.append((group, start, self.pos))
         self.push(EPSILON, start, 0, 0)
 
-    def _read_class(self, start: int, *, negated: bool = False) -> Ranges:
-        r"""Read \d, \s, \w, \p{..}, \D, \S, \W or \P{..}; the cursor is on the letter. `negated`: in a set with ^."""
+    def _read_class(self, start: int, *, is_negated: bool = False) -> Ranges:
+        r"""Read \d, \s, \w, \p{..}, \D, \S, \W or \P{..}; the cursor is on the letter. `is_negated`: in a ^ set."""
         letter = self.text[self.pos]
         self.pos += 1
         if letter not in "pP":
-            return self._select_class(letter, any_case=self._extends_words, negated=negated)
+            return self._select_class(letter, any_case=self._extends_words, is_negated=is_negated)
         end = self.text.find("}", self.pos)
         if not self.take("{") or end < 0:
             raise self.error("invalid property name", start, hint="write \\p{Property} or \\p{Property=Value}")
@@ -158,9 +158,9 @@ class EcmaReader(Reader):
             raise self.error(f"unknown Unicode property {expression[:80]!r}", start, hint=str(problem)) from None
         return complement(ranges) if letter == "P" else ranges
 
-    def _select_class(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
+    def _select_class(self, letter: str, *, any_case: bool, is_negated: bool) -> Ranges:
         r"""The set of \d, \s, \w, \D, \S or \W, narrowed for generation if this makes the language smaller."""
-        if not self.is_narrowed(letter, negated=negated):
+        if not self.is_narrowed(letter, is_negated=is_negated):
             return class_ranges(letter, any_case)
         narrow_ranges = plain_class(letter.lower(), any_case)
         return complement(narrow_ranges) if letter.isupper() else narrow_ranges
@@ -247,7 +247,7 @@ class EcmaReader(Reader):
             raise self.error("range out of order in character class", start, hint="write the lower end first")
         return ((low, high),)
 
-    def _read_member(self, negated: bool) -> int | Ranges:
+    def _read_member(self, is_negated: bool) -> int | Ranges:
         """Read one character or class of a set."""
         start = self.pos
         if self.text[start] != "\\":
@@ -255,7 +255,7 @@ class EcmaReader(Reader):
         self.pos += 1
         letter = self.peek()
         if letter and letter in "dDsSwWpP":
-            return self._read_class(start, negated=negated)
+            return self._read_class(start, is_negated=is_negated)
         return self._read_escaped_character(start, in_set=True)
 
     # --- quantifiers
@@ -364,7 +364,7 @@ class EcmaReader(Reader):
     def check_end(self) -> None:
         """Check that the groups of all back-references exist. References may precede their groups."""
         for group, start, end in self.references:
-            if group not in self.group_names.all if isinstance(group, str) else group > self.group_count:
+            if group not in self.group_names.all_names if isinstance(group, str) else group > self.group_count:
                 raise self.error("invalid reference", start, end, hint="there is no such group")
         if self.references:
             _, start, end = self.references[0]

@@ -50,14 +50,14 @@ _LEVELS_PER_DEPTH = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Continuation(Numbered):
-    """The rest of a pattern: `tree`, then `next`. Without `next`, it is the end of the pattern.
+    """The rest of a pattern: `tree`, then `successor`. Without a successor, it is the end of the pattern.
 
     `mask` is the set of lookbehind languages that matter from here on, as bits. The left contexts at this point are
     states of `Lowering.get_contexts(mask)`, which does not track languages that no later lookbehind needs.
     """
 
     tree: Tree
-    next: Continuation | None
+    successor: Continuation | None
     mask: int
 
 
@@ -240,12 +240,12 @@ class Lowering:
 
     def lower_suffix(self, continuation: Continuation, context: int) -> Generator[Any, Any, Node]:
         """The IR node of all strings that match the continuation, in a left context for its mask."""
-        if continuation.next is None:
+        if continuation.successor is None:
             return EPSILON
         key = (serial(continuation), context)
         suffix = self._suffixes.get(key)
         if suffix is None:
-            suffix = yield self._compute_suffix(continuation, continuation.next, context)
+            suffix = yield self._compute_suffix(continuation, continuation.successor, context)
             self._suffixes[key] = suffix
             self.budget.spend(1)
         return suffix

@@ -55,7 +55,7 @@ class Explorer:
     def __init__(self, lowering: Lowering) -> None:
         self.lowering, self.terms = lowering, lowering.terms
         self._remaining_rounds: dict[tuple[int, int, int | None], Times] = {}
-        self._unrolled: set[int] = set()
+        self._unrolled_repetitions: set[int] = set()
         """Counted repetitions (serial numbers) whose count is a part of the state."""
 
     def find_exits(self, tree: Tree, start: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
@@ -130,7 +130,7 @@ class Explorer:
     # --- the graph of states
 
     def _explore(self, tree: Tree, situation: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
-        self._unrolled.add(serial(tree))
+        self._unrolled_repetitions.add(serial(tree))
         continuation = self.lowering.make_continuation(tree, self.lowering.make_end(mask_after))
         start: State = (continuation, EMPTY_STRING, *situation)
         edges: dict[State, dict[State, Node]] = {}
@@ -140,7 +140,7 @@ class Explorer:
             state = todo.pop()
             if state in edges or state in ends:
                 continue
-            if state[0].next is None and state[1] == EMPTY_STRING:
+            if state[0].successor is None and state[1] == EMPTY_STRING:
                 ends.add(state)
                 continue
             targets = edges[state] = {}
@@ -159,9 +159,9 @@ class Explorer:
     def _find_edges(self, state: State) -> Generator[Any, Any, list[tuple[Node, State]]]:
         """(the strings read on the edge, the target) for each edge from `state`."""
         continuation, rest_of_part, context, condition = state
-        if rest_of_part != EMPTY_STRING or continuation.next is None:
+        if rest_of_part != EMPTY_STRING or continuation.successor is None:
             return self._find_character_edges(state)
-        tree, rest = continuation.tree, continuation.next
+        tree, rest = continuation.tree, continuation.successor
 
         def make_edge(target: Continuation, pending: int = condition) -> tuple[Node, State]:
             return EPSILON, (
@@ -179,7 +179,7 @@ class Explorer:
                 return [make_edge(target)]
             case Or(items):
                 return [make_edge(self.lowering.make_continuation(item, rest)) for item in items]
-            case Times() if _has_count(tree) and serial(tree) not in self._unrolled:
+            case Times() if _has_count(tree) and serial(tree) not in self._unrolled_repetitions:
                 exits = yield self.lowering.explore(tree, (context, condition), rest.mask)
                 return [(node, (rest, EMPTY_STRING, target, condition)) for (target, condition), node in exits.items()]
             case Times(item, low, _):
@@ -204,7 +204,7 @@ class Explorer:
         if key not in self._remaining_rounds:
             tree_flags = tree.one_char, tree.has_lookaround
             self._remaining_rounds[key] = Times(tree.item, low, high, False, tree.span, *tree_flags)
-            self._unrolled.add(serial(self._remaining_rounds[key]))
+            self._unrolled_repetitions.add(serial(self._remaining_rounds[key]))
         return self.lowering.make_continuation(self._remaining_rounds[key], rest)
 
     def _find_edges_of_node(

@@ -119,9 +119,9 @@ class PythonCharacters(Reader):
 
     # --- sets
 
-    def select_class(self, letter: str, *, negated: bool = False) -> Ranges:
+    def select_class(self, letter: str, *, is_negated: bool = False) -> Ranges:
         r"""The set of \d, \s, \w, \D, \S or \W. The flags a and u select the set explicitly and prevent narrowing."""
-        if self.flags & (A | U) or not self.is_narrowed(letter, negated=negated):
+        if self.flags & (A | U) or not self.is_narrowed(letter, is_negated=is_negated):
             return class_ranges(letter, bool(self.flags & A))
         return complement(plain_class(letter.lower())) if letter.isupper() else plain_class(letter)
 
@@ -165,7 +165,7 @@ class PythonCharacters(Reader):
         ranges = _fold_case(tuple(members), union, self.flags & (I | A), is_single)
         self.push_set(complement(ranges) if is_negated else ranges, start)
 
-    def _read_member(self, negated: bool) -> int | Ranges:
+    def _read_member(self, is_negated: bool) -> int | Ranges:
         """Read one character or class of a set."""
         start = self.pos
         c = self.text[start]
@@ -175,5 +175,5 @@ class PythonCharacters(Reader):
         letter = self.peek()
         if letter and letter in "dDsSwW":
             self.pos += 1
-            return self.select_class(letter, negated=negated)
+            return self.select_class(letter, is_negated=is_negated)
         return self.read_escaped_character(start, in_set=True)

@@ -140,16 +140,16 @@ class Reader:
         significant = digits.lstrip("0")
         return int(significant or "0") if len(significant) <= 20 else 10**20
 
-    def is_narrowed(self, letter: str, *, negated: bool = False) -> bool:
+    def is_narrowed(self, letter: str, *, is_negated: bool = False) -> bool:
         r"""Whether the class \letter is narrowed at the cursor; for \D, \S and \W: whether it is the complement of the
-        narrow class. `negated`: the class is in a set with ^.
+        narrow class. `is_negated`: the class is in a set with ^.
         """
         if self.classes == "full":
             return False
-        negated ^= letter.isupper()
+        is_negated ^= letter.isupper()
         for frame in self.stack:
-            negated ^= frame.kind == "lookaround" and frame.negative
-        return not negated
+            is_negated ^= frame.kind == "lookaround" and frame.negative
+        return not is_negated
 
     # --- pieces
 

@@ -57,7 +57,7 @@ class TablesWriter:
         self._known_values: ByIdentity[Any, int] = ByIdentity()
         self._rows: dict[tuple[int, ...], int] = {}
         self._numbers: ByIdentity[Any, int] = ByIdentity()
-        self._deferred: list[Callable[[], Grammar]] = []
+        self._deferred_reads: list[Callable[[], Grammar]] = []
 
     def add(self, grammar: Grammar) -> int:
         """Add a table, and the tables of its deferred rules. Returns its number.
@@ -68,10 +68,10 @@ class TablesWriter:
         first_number = len(self.tables)
         pending_reads: list[Callable[[], Grammar]] = [partial(_return_grammar, grammar)]
         for index, read in enumerate(pending_reads):  # grows during the loop
-            self._deferred, self._first_deferred_number = [], first_number + len(pending_reads)
+            self._deferred_reads, self._first_deferred_number = [], first_number + len(pending_reads)
             self.tables.append(self._write_table(read()))
             assert len(self.tables) == first_number + index + 1
-            pending_reads += self._deferred
+            pending_reads += self._deferred_reads
         return first_number
 
     def entry_number(self, part: Any) -> int:
@@ -91,8 +91,8 @@ class TablesWriter:
 
     def deferred_table_number(self, read: Callable[[], Grammar]) -> int:
         """The number of a table that is read later."""
-        self._deferred.append(read)
-        return self._first_deferred_number + len(self._deferred) - 1
+        self._deferred_reads.append(read)
+        return self._first_deferred_number + len(self._deferred_reads) - 1
 
     def _write_table(self, grammar: Grammar) -> array[int]:
         """The rows of a table, children before parents. Uses a stack instead of recursion."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, brief
 from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
 from guided.frontends.structural_tag.literal_forms import LITERAL_FORMS, LiteralForm
@@ -63,7 +63,7 @@ def _read_form(description: Mapping[Any, Any], pointer: str) -> ArgumentForm:
         if name == "type":
             continue
         if name not in form_class._fields:
-            similar_name = close_name(str(name), form_class._fields)
+            similar_name = find_closest_name(str(name), form_class._fields)
             hint = (
                 f"did you mean {similar_name!r}?" if similar_name else f"its fields are {', '.join(form_class._fields)}"
             )
@@ -104,7 +104,11 @@ def _ambiguous_fields(form: ArgumentForm) -> list[tuple[str, str]]:
         ("end", not form.end.strip(), "an element needs a text at its end"),
         ("never", form.repeats_names and not form.never, "an end that repeats the name needs a text that no value has"),
         ("item", bool(form.item) != bool(form.item_end), "items need both a begin and an end"),
-        ("item", form.is_typed and form.nests and "{type}" not in form.other, "the types of values are not written"),
+        (
+            "item",
+            form.is_typed and form.has_nested_elements and "{type}" not in form.other,
+            "the types of values are not written",
+        ),
         *((name, bool(getattr(form, name).strip()), "it may contain only whitespace") for name in whitespace),
     ]
     return [(name, reason) for name, is_wrong, reason in checks if is_wrong]

@@ -86,15 +86,15 @@ class ArgumentsNarrowing(Narrowing):
     `{"type": "object"}` is enough, for styles that cannot write undeclared members.
     """
 
-    def __init__(self, expander: Expander, option: object, *, always: bool = False) -> None:
+    def __init__(self, expander: Expander, option: object, *, closes_plain_objects: bool = False) -> None:
         super().__init__(expander, option if option is True else "minimal")
-        self._always = always
+        self._closes_plain_objects = closes_plain_objects
 
     def closes(self, shape: Shape) -> bool:
         """See `Narrowing`."""
         if super().closes(shape):
             return True
-        declares_members = bool(shape.objects) or (self._always and shape.constrains_objects)
+        declares_members = bool(shape.objects) or (self._closes_plain_objects and shape.constrains_objects)
         names_no_member = declares_members and not shape.member_names() and shape.member_window.low == 0
         return names_no_member and self.is_enabled and not constrains_others(shape)
 
@@ -103,7 +103,7 @@ class _Members(NamedTuple):
     """The goals of members by their name, and the goals of other members by the language of their names."""
 
     goals_by_name: dict[str, list[Goal]]
-    others: list[tuple[Node, list[Goal]]]
+    goals_of_others: list[tuple[Node, list[Goal]]]
 
 
 class Places:
@@ -123,7 +123,7 @@ class Places:
             with limit_compilation(_NO_TIME_LIMIT):
                 library = Library(schema, DEFAULTS, {}, _NO_TIME_LIMIT)
                 expander = Expander(Reader(library, DEFAULTS, _NO_TIME_LIMIT), DEFAULTS, _NO_TIME_LIMIT)
-                narrowing = ArgumentsNarrowing(expander, None, always=form.repeats_names)
+                narrowing = ArgumentsNarrowing(expander, None, closes_plain_objects=form.repeats_names)
                 return cls(expander, arguments_goal(expander, library.root), narrowing)
         except (GuidedError, RecursionError):
             return None
@@ -138,23 +138,23 @@ class Places:
         """The place of the members with this name, in objects at a place."""
         return self._step(place, name)
 
-    def other_members(self, place: Place, declared: Collection[str]) -> Iterator[tuple[Node, Place]]:
-        """The members other than `declared`, in objects at a place: pairs of a language of names and the place of the
-        members with these names.
+    def other_members(self, place: Place, declared_names: Collection[str]) -> Iterator[tuple[Node, Place]]:
+        """The members other than `declared_names`, in objects at a place: pairs of a language of names and the place of
+        the members with these names.
         """
         member_names: dict[str, None] = {}
         other_goals: list[tuple[Node, list[Goal]]] = []
         for shape, parent_goal in self._shapes(place, "object"):
             for member_goals in self._member_goals(shape, parent_goal):
                 member_names |= dict.fromkeys(member_goals.goals_by_name)
-                other_goals += member_goals.others
-        declared_names = Alt(tuple(map(Text, member_names)))
+                other_goals += member_goals.goals_of_others
+        language_of_names = Alt(tuple(map(Text, member_names)))
         for names, ids in self._expander.keys.classes((), [language for language, _ in other_goals], member_names, ""):
             inner_place = frozenset(
                 goal for language, goals in other_goals if serial(language) in ids for goal in goals
             )
-            yield And((*names, Not(declared_names))), inner_place
-        yield from ((Text(name), self.member(place, name)) for name in member_names if name not in declared)
+            yield And((*names, Not(language_of_names))), inner_place
+        yield from ((Text(name), self.member(place, name)) for name in member_names if name not in declared_names)
 
     def item(self, place: Place, number: int) -> Place:
         """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
@@ -221,7 +221,7 @@ class Places:
         else:
             yield from (
                 goal
-                for names, goals in alternative.others
+                for names, goals in alternative.goals_of_others
                 if self._expander.keys.contains(names, name)
                 for goal in goals
             )

@@ -91,7 +91,7 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
         embedded = {
             name: EmbeddedSchema(inner, options, {}, {}, schema_pointer + pointer)
             for element_notation in notations
-            for name, pointer in element_notation.embedded.items()
+            for name, pointer in element_notation.json_rules.items()
             if (inner := _schema_at(schema, pointer)) is not None
         }
         origins = {name: schema_pointer + pointer for name, pointer in grammar.origins.items()}
@@ -114,7 +114,7 @@ def _schema_at(schema: Any, pointer: str) -> Any:
 def _forbidden_texts(form: ArgumentForm) -> tuple[str, ...]:
     """The texts that no string may contain, because they end the string."""
     if isinstance(form, ElementForm):
-        return (form.excluded,)
+        return (form.forbidden_substring,)
     return () if form.escapes else form.quotes
 
 
@@ -136,7 +136,7 @@ def shortest_arguments_bound(fmt: Format, lowering: Lowering) -> int | None:
     form, schema = fmt.fields.get("style", FORMS["qwen_xml"]), fmt["json_schema"]
     if (
         form is None
-        or (form.bare if isinstance(form, LiteralForm) else form.nests)
+        or (form.bare if isinstance(form, LiteralForm) else form.has_nested_elements)
         or any(fmt.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):
         return None

@@ -126,7 +126,7 @@ class XmlArguments:
         self._tried = 0  # the length of the text, at the beginning of the buffer, that contains no complete header
         self._spans: list[tuple[str, int, int]] = []
         self._new_parts = ["{"]
-        kinds = ("object", "array") if form.nests else ("object",)
+        kinds = ("object", "array") if form.has_nested_elements else ("object",)
         self._headers = {kind: _header_pattern(form, kind) for kind in kinds}
         self._header_ends = {kind: _header_ends(form, kind) for kind in kinds}
 
@@ -215,7 +215,7 @@ class XmlArguments:
         if container.kind == "object":
             key = self._form.decode_name(match["name"])
             name, end = f"{json_string(key)}: ", self._form.end.replace("{name}", match["name"])
-        kinds: Collection[str] = _STRING_KIND if self._form.nests else _STRING_KIND | _OTHER_KINDS
+        kinds: Collection[str] = _STRING_KIND if self._form.has_nested_elements else _STRING_KIND | _OTHER_KINDS
         if self._form.is_typed:
             kinds = (
                 _STRING_KIND
@@ -230,7 +230,7 @@ class XmlArguments:
 
     def _read_value(self, value: _Value) -> bool:
         """Read the value of an element as far as it is in the buffer. Returns False if more text is needed."""
-        if self._form.nests and (container_kinds := value.kinds & {"object", "array"}):
+        if self._form.has_nested_elements and (container_kinds := value.kinds & {"object", "array"}):
             has_elements = self._has_elements(value)
             if has_elements is None:
                 return False
@@ -254,7 +254,7 @@ class XmlArguments:
         if value.kinds == {"string"}:
             json_value = f'"{value_text}"'
             self._new_parts.append('"')
-        elif "string" in value.kinds and not is_json(value_text, value.kinds, nests=self._form.nests):
+        elif "string" in value.kinds and not is_json(value_text, value.kinds, nests=self._form.has_nested_elements):
             is_framed = self._form.lines and len(value_text) > 1 and value_text[0] == "\n"
             json_value = json_string(value_text[1:].removesuffix("\n") if is_framed else value_text)
         else:
@@ -299,7 +299,7 @@ class XmlArguments:
         """Whether a value consists of elements; None if this is not known yet."""
         if self._form.is_typed:
             return True
-        start, element_begin = self._skip_space(), self._form.excluded
+        start, element_begin = self._skip_space(), self._form.forbidden_substring
         if self._buffer.startswith(element_begin, start):
             value.parts.clear()  # whitespace before the first element
             return True

@@ -83,7 +83,7 @@ Arguments: TypeAlias = JsonArguments | XmlArguments | LiteralArguments
 class _CallBegin(NamedTuple):
     function: Function
     name_offset: int  # the offset of the name in the first text; -1: it is in the rest
-    rest: re.Pattern[str] | None  # the begin after its first text; None: nothing
+    rest_pattern: re.Pattern[str] | None  # the begin after its first text; None: nothing
 
 
 class CallReader:
@@ -102,7 +102,7 @@ class CallReader:
         self.calls: list[Call] = []
         self._call_begins: dict[str, list[_CallBegin]] = {}  # by their first text
         self._section_call_begins: dict[str, list[_CallBegin]] = {}  # within a group of calls, by their first text
-        markup, section_begin = Markup.of(style), style.get("section", {}).get("begin")
+        markup, section_begin = Markup.from_style(style), style.get("section", {}).get("begin")
         for function in functions:
             for begin in markup.begins:
                 call_begins = self._section_call_begins if section_begin is not None else self._call_begins
@@ -114,7 +114,9 @@ class CallReader:
                     )
         self._end = markup.end_pattern
         self._end_length = max(len(end.text) for end in markup.ends) if markup.has_fixed_ends else 0
-        self._searched = 0  # the length of the text, at the beginning of the buffer, that was searched for the end
+        self._searched_length = (
+            0  # the length of the text, at the beginning of the buffer, that was searched for the end
+        )
         self._form = argument_form(markup.arguments)
         self._mode_marks, self._section_marks = _mode_marks(style), _section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
@@ -202,8 +204,8 @@ class CallReader:
     def _begin_call(self, mark: str, call_begins: Sequence[_CallBegin]) -> bool:
         """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
         for begin in call_begins:
-            rest = begin.rest.match(self._buffer, len(mark)) if begin.rest is not None else None
-            if rest is not None or begin.rest is None:
+            rest = begin.rest_pattern.match(self._buffer, len(mark)) if begin.rest_pattern is not None else None
+            if rest is not None or begin.rest_pattern is None:
                 name, index = begin.function.name, len(self.calls)
                 name_offset = begin.name_offset if begin.name_offset >= 0 or rest is None else rest.start("name")
                 name_offset += self.interpreted_length
@@ -233,13 +235,13 @@ class CallReader:
         assert self._current_arguments is not None
         rest = self._current_arguments.read(self._buffer)
         if len(rest) < len(self._buffer):
-            self._searched = 0
+            self._searched_length = 0
         self._buffer = rest
         if not self._current_arguments.may_end:
             return False
-        end = self._end.search(rest, max(0, self._searched - self._end_length + 1) if self._end_length else 0)
+        end = self._end.search(rest, max(0, self._searched_length - self._end_length + 1) if self._end_length else 0)
         if end is None:
-            self._searched = len(rest)
+            self._searched_length = len(rest)
             return False
         call, arguments_start = self.calls[-1], self._arguments_start
         self.calls[-1] = replace(call, arguments=self._current_arguments.text(), complete=True)
@@ -249,7 +251,7 @@ class CallReader:
         ]
         self._emit_call_part(self._current_arguments.new_text(is_complete=True), ends=True)
         self._buffer, self._current_arguments = self._buffer[end.end() :], None
-        self._searched = 0
+        self._searched_length = 0
         return True
 
 

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["FORMS", "ElementForm"]
 
-_NONE: Final[Mapping[str, str]] = {}
+_NO_STRINGS: Final[Mapping[str, str]] = {}
 _COHERE_TYPES: Final = {"number": "json", "boolean": "json", "null": "json", "object": "dict", "array": "list"}
 _MINIMAX_MARK: Final = "]<]minimax[>["
 _QUOTE_ESCAPES: Final = {"&": "&amp;", '"': "&quot;"}
@@ -64,11 +64,11 @@ class ElementForm(NamedTuple):
     item: str = ""
     item_end: str = ""
     never: str = ""
-    types: Mapping[str, str] = _NONE
+    types: Mapping[str, str] = _NO_STRINGS
     lines: bool = False
     around: bool = True
     between: bool = False
-    escapes: Mapping[str, str] = _NONE
+    escapes: Mapping[str, str] = _NO_STRINGS
     names_integers: bool = False
     separator: str = ""
     last: str = ""
@@ -79,7 +79,7 @@ class ElementForm(NamedTuple):
         return self.string != self.other
 
     @property
-    def nests(self) -> bool:
+    def has_nested_elements(self) -> bool:
         """Whether members of objects and items of arrays are elements, too."""
         return self.item != ""
 
@@ -94,11 +94,11 @@ class ElementForm(NamedTuple):
         return "{name}" in self.end
 
     @property
-    def excluded(self) -> str:
+    def forbidden_substring(self) -> str:
         """The text that no string may contain."""
         return self.never or self.end
 
-    def head(self, kind: str) -> str:
+    def value_prefix(self, kind: str) -> str:
         """The text before a value of the type `kind`."""
         return self.string if kind == "string" else self.other.replace("{type}", self.types.get(kind, kind))
 

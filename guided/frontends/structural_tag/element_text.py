@@ -79,7 +79,7 @@ class ElementNotation(Notation):
     """The notation of one style. `spell` writes a string of its form; `gap` is the whitespace around elements.
 
     Attributes:
-        embedded: the rules for JSON in an element, with the locations of their schemas.
+        json_rules: the rules for JSON in an element, with the locations of their schemas.
     """
 
     def __init__(self, lowering: Lowering, form: ElementForm, spell: Callable[[str], Node], gap: Node) -> None:
@@ -87,9 +87,9 @@ class ElementNotation(Notation):
         self._form, self._gap, self._spell_string = form, gap, spell
         self._spellings: dict[str, Node] = {}
         self._elements = ArgumentsNarrowing(
-            lowering.expander, lowering.options.additional_properties, always=form.repeats_names
+            lowering.expander, lowering.options.additional_properties, closes_plain_objects=form.repeats_names
         )
-        self.embedded: dict[str, str] = {}
+        self.json_rules: dict[str, str] = {}
         self._places: Places | None = None  # in styles that do not write types
         self._places_by_number: list[Place] = []  # index n: the place of levels -2n and -2n - 1
         self._schema_locations: list[str] = []  # the schema location of each place, for messages
@@ -122,26 +122,26 @@ class ElementNotation(Notation):
             return level + 1
         if self._places is None:
             return -2
-        places, container, where = (
+        places, container, location = (
             self._places,
             self._places_by_number[-level // 2],
             self._schema_locations[-level // 2],
         )
         if isinstance(step, int):
-            return self._place_level(places.item(container, step), f"{where}/items")
-        return self._place_level(places.member(container, step), f"{where}/properties/{escape(step)}")
+            return self._place_level(places.item(container, step), f"{location}/items")
+        return self._place_level(places.member(container, step), f"{location}/properties/{escape(step)}")
 
     def additional_levels(
-        self, level: int, goal: Goal, declared: Collection[str]
+        self, level: int, goal: Goal, declared_names: Collection[str]
     ) -> list[tuple[tuple[Node, ...], int]]:
         """See `Notation`. If several alternatives constrain other members, their names are grouped by the allowed
         types.
         """
         if level >= 0:
-            return super().additional_levels(level, goal, declared)
+            return super().additional_levels(level, goal, declared_names)
         if self._places is None:
             return [((), -2)]
-        places, container, where = (
+        places, container, location = (
             self._places,
             self._places_by_number[-level // 2],
             self._schema_locations[-level // 2],
@@ -149,39 +149,39 @@ class ElementNotation(Notation):
         if self._form.repeats_names:
             raise UnsupportedError(
                 "undeclared properties cannot be written in this style, which repeats the name at the end",
-                pointer=goal[0].location if goal else where,
+                pointer=goal[0].location if goal else location,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
         goals = frozenset([goal])
         if places.has_one_shape(container) or "string" not in places.kinds(goals):
-            return [((), self._place_level(goals, where))]
+            return [((), self._place_level(goals, location))]
         languages_by_kinds: dict[frozenset[str], list[Node]] = {}
         levels_by_kinds: dict[frozenset[str], int] = {}
-        for language, place in places.other_members(container, declared):
+        for language, place in places.other_members(container, declared_names):
             kinds = places.kinds(place)
             languages_by_kinds.setdefault(kinds, []).append(language)
-            levels_by_kinds[kinds] = self._place_level(place, where)
+            levels_by_kinds[kinds] = self._place_level(place, location)
         return [((union_of(languages),), levels_by_kinds[kinds]) for kinds, languages in languages_by_kinds.items()]
 
-    def _place_level(self, place: Place, where: str) -> int:
+    def _place_level(self, place: Place, location: str) -> int:
         if place not in self._place_numbers:
             assert self._places is not None
-            if self._form.nests and {"object", "array"} <= self._places.kinds(place):
+            if self._form.has_nested_elements and {"object", "array"} <= self._places.kinds(place):
                 raise UnsupportedError(
                     "an object and an array cannot be distinguished in this style",
-                    pointer=min((goal[0].location for goal in place if goal), default=where),
+                    pointer=min((goal[0].location for goal in place if goal), default=location),
                     hint="put them into two properties",
                 )
             self._place_numbers[place] = len(self._places_by_number)
             self._places_by_number.append(place)
-            self._schema_locations.append(where)
+            self._schema_locations.append(location)
         return -2 * self._place_numbers[place]
 
     def content_level(self, level: int) -> int:
         """See `Notation`."""
         if not _is_element(level):
             return level
-        return level - 1 if self._form.nests else 0
+        return level - 1 if self._form.has_nested_elements else 0
 
     def narrowing_at(self, level: int) -> Narrowing:
         """See `Notation`."""
@@ -189,12 +189,12 @@ class ElementNotation(Notation):
 
     # --- values
 
-    def text_of(self, kind: str, make: Callable[[int], Node], where: str, level: int) -> Node:
+    def text_of(self, kind: str, make: Callable[[int], Node], location: str, level: int) -> Node:
         """See `Notation`."""
         content_level = self.content_level(level) if kind in ("object", "array") else level
         if level < 0 <= content_level:
-            json = self.lowering.rule(object(), f"json of #{where}", where, lambda: make(content_level))
-            self.embedded[json.name] = where
+            json = self.lowering.rule(object(), f"json of #{location}", location, lambda: make(content_level))
+            self.json_rules[json.name] = location
             return self.add_frame(kind, json, level)
         return self.add_frame(kind, make(content_level), level)
 
@@ -206,16 +206,18 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if not _is_element(level):
             return text
-        head, form = self._spell(self._form.head(kind)), self._form
-        allows_gaps = kind != "string" and form.around and not (form.nests and kind in ("object", "array"))
+        head, form = self._spell(self._form.value_prefix(kind)), self._form
+        allows_gaps = (
+            kind != "string" and form.around and not (form.has_nested_elements and kind in ("object", "array"))
+        )
         return Seq((head, self._gap, text, self._gap)) if allows_gaps else Seq((head, text))
 
-    def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
+    def string(self, key: object, label: str, location: str, content: Callable[[], Node], level: int) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().string(key, label, where, content, level)
+            return super().string(key, label, location, content, level)
         return self.lowering.rule(
-            (key, level), f"text of {label}", where, lambda: self._literal_string(content(), level)
+            (key, level), f"text of {label}", location, lambda: self._literal_string(content(), level)
         )
 
     def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
@@ -232,7 +234,7 @@ class ElementNotation(Notation):
         """
         if self._places is not None:
             kinds = self._places.kinds(self._places_by_number[-level // 2])
-            if other_values := non_string_pattern(kinds, nests=self._form.nests):
+            if other_values := non_string_pattern(kinds, nests=self._form.has_nested_elements):
                 content = And((content, Not(parse_regex(other_values))))
         if not self._form.lines:
             return Encoded(content, UTF8)
@@ -266,18 +268,18 @@ class ElementNotation(Notation):
         if level < 0:
             refuse_unique(schema)
 
-    def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
+    def field(self, name: str, value: Node, is_required: bool, level: int, location: str | None = None) -> Field:
         """See `Notation`."""
         if level >= 0:
-            return super().field(name, value, required, level, where)
+            return super().field(name, value, is_required, level, location)
         if not self._form.can_write_name(name):
             raise UnsupportedError(
                 f"the name {brief(name)} cannot be written in an element", hint="use letters, digits and _",
-                pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
+                pointer=f"{location}/properties/{escape(name)}" if location is not None else "",
             )  # fmt: skip
         name_text = self._form.encode_name(name)
         return Field(
-            name, self._after_name(value, name_text), required, Seq((self._spell(self._form.begin), Text(name_text)))
+            name, self._after_name(value, name_text), is_required, Seq((self._spell(self._form.begin), Text(name_text)))
         )
 
     def _after_name(self, value: Node, name_text: str) -> Node:
@@ -296,32 +298,40 @@ class ElementNotation(Notation):
         return None if level < 0 else super().write_many_optional(fields, window, level)
 
     def additional_member(
-        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
+        self,
+        names: tuple[Node, ...],
+        declared_names: Collection[str],
+        value: Node,
+        level: int,
+        location: str,
+        in_place: bool,
     ) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().additional_member(names, declared, value, level, where, in_place)
+            return super().additional_member(names, declared_names, value, level, location, in_place)
         form, max_string = self._form, self.lowering.options.max_string
         allowed_names = parse_regex(
             _NAME_PATTERNS["escaped" if form.escapes else "quoted" if form.has_quoted_names else "plain"]
         )
-        exclusions = () if form.has_quoted_names else (Not(union_of([Text(name) for name in declared])),)
+        exclusions = () if form.has_quoted_names else (Not(union_of([Text(name) for name in declared_names])),)
         content = with_length(And((*names, allowed_names, *exclusions)), 0, max_string)
         name: Node = Encoded(content, _name_encoding(tuple(form.escapes.items())) if form.escapes else UTF8)
         if form.has_quoted_names:
             name = Entry(Seq((QUOTE, name, QUOTE)))
-        key = ("name", level, *map(serial, names), *declared)
-        label = f"other name of #{where}" if names else "other name"
-        name_node = name if in_place else self.lowering.rule(key, label, where, lambda: name)
+        key = ("name", level, *map(serial, names), *declared_names)
+        label = f"other name of #{location}" if names else "other name"
+        name_node = name if in_place else self.lowering.rule(key, label, location, lambda: name)
         rest = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
         return Seq((self._spell(form.begin.removesuffix('"')), name_node, rest))
 
-    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
+    def with_distinct_names(
+        self, text: Node, declared_names: Collection[str], level: int, counted_at: str | None
+    ) -> Node:
         """See `Notation`."""
         if level >= 0:
-            return super().with_distinct_names(text, declared, level, counted_at)
+            return super().with_distinct_names(text, declared_names, level, counted_at)
         if self._form.has_quoted_names:
-            names = tuple(map(self._form.encode_name, declared))
+            names = tuple(map(self._form.encode_name, declared_names))
             cases = text.items if isinstance(text, Alt) else (text,)  # the gap is not a member
             return union_of([case if case is self._gap else Distinct(case, names) for case in cases])
         if counted_at is not None:

@@ -135,7 +135,7 @@ class LiteralNotation(Notation):
         return _VALUE
 
     def additional_levels(
-        self, level: int, goal: Goal, declared: Collection[str]
+        self, level: int, goal: Goal, declared_names: Collection[str]
     ) -> list[tuple[tuple[Node, ...], int]]:
         """See `Notation`."""
         return [((), _VALUE)]
@@ -150,9 +150,9 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         return union_of([Text(spelling) for spelling in self._form.constant(value)])
 
-    def string(self, key: object, label: str, where: str, content: Callable[[], Node], level: int) -> Node:
+    def string(self, key: object, label: str, location: str, content: Callable[[], Node], level: int) -> Node:
         """See `Notation`."""
-        return self.lowering.rule((key, _VALUE), label, where, lambda: self._quoted(content()))
+        return self.lowering.rule((key, _VALUE), label, location, lambda: self._quoted(content()))
 
     def quoted(self, content: Node, encoding: Encoding, level: int) -> Node:
         """See `Notation`."""
@@ -180,16 +180,16 @@ class LiteralNotation(Notation):
         """See `Notation`."""
         refuse_unique(schema)
 
-    def field(self, name: str, value: Node, required: bool, level: int, where: str | None = None) -> Field:
+    def field(self, name: str, value: Node, is_required: bool, level: int, location: str | None = None) -> Field:
         """See `Notation`."""
         if not self._is_bare(level):
-            return Field(name, self.value_after_key(value), required, self._quoted(Text(name)))
+            return Field(name, self.value_after_key(value), is_required, self._quoted(Text(name)))
         if not self._form.can_write_name(name):
             raise UnsupportedError(
                 f"the name {brief(name)} cannot be written in this style", hint="use ASCII letters, digits and _",
-                pointer=f"{where}/properties/{escape(name)}" if where is not None else "",
+                pointer=f"{location}/properties/{escape(name)}" if location is not None else "",
             )  # fmt: skip
-        return Field(name, self._after_name(value, level), required, Text(name))
+        return Field(name, self._after_name(value, level), is_required, Text(name))
 
     def _after_name(self, value: Node, level: int) -> Node:
         return Seq((self._assign, value)) if level == _ROOT else self.value_after_key(value)
@@ -205,22 +205,30 @@ class LiteralNotation(Notation):
         return None
 
     def additional_member(
-        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, where: str, in_place: bool
+        self,
+        names: tuple[Node, ...],
+        declared_names: Collection[str],
+        value: Node,
+        level: int,
+        location: str,
+        in_place: bool,
     ) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().additional_member(names, declared, value, level, where, in_place)
-        undeclared = Not(union_of([Text(name) for name in declared]))
+            return super().additional_member(names, declared_names, value, level, location, in_place)
+        undeclared = Not(union_of([Text(name) for name in declared_names]))
         content = And((*names, parse_regex(self._form.name_pattern), undeclared))
-        key = ("bare name", *map(serial, names), *declared)
+        key = ("bare name", *map(serial, names), *declared_names)
         name: Node = Encoded(with_length(content, 0, self.lowering.options.max_string), UTF8)
-        name_node = name if in_place else self.lowering.rule(key, f"other name of #{where}", where, lambda: name)
+        name_node = name if in_place else self.lowering.rule(key, f"other name of #{location}", location, lambda: name)
         return Seq((name_node, self._after_name(value, level)))
 
-    def with_distinct_names(self, text: Node, declared: Collection[str], level: int, counted_at: str | None) -> Node:
+    def with_distinct_names(
+        self, text: Node, declared_names: Collection[str], level: int, counted_at: str | None
+    ) -> Node:
         """See `Notation`."""
         if not self._is_bare(level):
-            return super().with_distinct_names(text, declared, level, counted_at)
+            return super().with_distinct_names(text, declared_names, level, counted_at)
         if counted_at is not None:
             refuse_counted(counted_at)
         return text

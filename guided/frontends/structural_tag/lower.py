@@ -84,7 +84,7 @@ class Lowering:
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self._continuations: dict[bytes, Expr] = {}
 
-    def part(self, fmt: Format, enclosing: _EnclosingTag = _NO_TAG) -> Expr:
+    def part(self, fmt: Format, outer_tag: _EnclosingTag = _NO_TAG) -> Expr:
         """The part of a specification that expresses a format."""
         match fmt.type:
             case "const_string":
@@ -92,37 +92,37 @@ class Lowering:
             case "json_schema" | "qwen_xml_parameter":
                 return self._lower_schema(fmt)
             case "any_text":
-                return _as_part(self._any_text_node(fmt, enclosing))
+                return _as_part(self._any_text_node(fmt, outer_tag))
             case "token":
                 return self._lower_token(fmt["token"], f"{fmt.pointer}/token")
             case "exclude_token":
-                return _as_part(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 1, 1))
+                return _as_part(OtherTokens((*fmt["exclude_tokens"], *outer_tag.tokens), 1, 1))
             case "any_tokens":
-                return _as_part(OtherTokens((*fmt["exclude_tokens"], *enclosing.tokens), 0, fmt["max_tokens"]))
+                return _as_part(OtherTokens((*fmt["exclude_tokens"], *outer_tag.tokens), 0, fmt["max_tokens"]))
             case "grammar":
                 return self._lower_grammar(fmt)
             case "regex":
                 return self._lower_regex(fmt)
             case "sequence":
-                return sequence(*[self.part(element, enclosing) for element in fmt["elements"]])
+                return sequence(*[self.part(element, outer_tag) for element in fmt["elements"]])
             case "or":
-                return choice(*[self.part(element, enclosing) for element in fmt["elements"]])
+                return choice(*[self.part(element, outer_tag) for element in fmt["elements"]])
             case "tag":
                 return sequence(self._lower_marker(fmt, "begin"), self._lower_content_and_end(fmt))
             case "optional":
-                return optional(self.part(fmt["content"], enclosing))
+                return optional(self.part(fmt["content"], outer_tag))
             case "plus":
-                return repeat(self.part(fmt["content"], enclosing), 1)
+                return repeat(self.part(fmt["content"], outer_tag), 1)
             case "star":
-                return repeat(self.part(fmt["content"], enclosing))
+                return repeat(self.part(fmt["content"], outer_tag))
             case "repeat":
-                return self._lower_repeat(fmt, enclosing)
+                return self._lower_repeat(fmt, outer_tag)
             case "tags_with_separator":
                 return self._lower_tags_with_separator(fmt)
             case "triggered_tags":
-                return self._lower_triggered_tags(fmt, enclosing)
+                return self._lower_triggered_tags(fmt, outer_tag)
             case "token_triggered_tags":
-                return self._lower_token_triggered_tags(fmt, enclosing)
+                return self._lower_token_triggered_tags(fmt, outer_tag)
             case "dispatch":
                 return self._lower_dispatch(fmt)
             case "token_dispatch":
@@ -225,20 +225,20 @@ class Lowering:
 
     # --- free text
 
-    def _any_text_node(self, fmt: Format, enclosing: _EnclosingTag) -> Node:
-        strings, max_chars = (*fmt["excludes"], *enclosing.strings), fmt["max_chars"]
+    def _any_text_node(self, fmt: Format, outer_tag: _EnclosingTag) -> Node:
+        strings, max_chars = (*fmt["excludes"], *outer_tag.strings), fmt["max_chars"]
         node: Node = free_text([], strings, limits=self.limits).without_markers if strings else _ANY_TEXT
         if max_chars is not None:
             node = Length(node, 0, max_chars) if strings else Repeat(ANY_CHAR, 0, max_chars)
         return node if fmt["max_tokens"] is None else MaxTokens(node, fmt["max_tokens"])
 
-    def _lower_repeat(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+    def _lower_repeat(self, fmt: Format, outer_tag: _EnclosingTag) -> Expr:
         low, high = fmt["min"], None if fmt["max"] == -1 else fmt["max"]
         if high is not None and high < low:
             raise SpecError(
                 f'"max" is {high}, but "min" is {low}', pointer=f"{fmt.pointer}/max", hint="-1 means unbounded"
             )
-        return repeat(self.part(fmt["content"], enclosing), low, high)
+        return repeat(self.part(fmt["content"], outer_tag), low, high)
 
     # --- tags
 
@@ -259,17 +259,17 @@ class Lowering:
     def _lower_new_content_and_end(self, tag: Format, key: bytes) -> Expr:
         end, closing = tag["end"], self._lower_marker(tag, "end")
         if isinstance(end, Format):
-            enclosing = _EnclosingTag((), (end["token"],))
+            outer_tag = _EnclosingTag((), (end["token"],))
         else:
-            enclosing = _EnclosingTag(tuple(filter(None, end)))
+            outer_tag = _EnclosingTag(tuple(filter(None, end)))
         name, content = tag.pointer or "/", tag["content"]
         shortest_bound = None if isinstance(end, Format) else shortest_arguments_bound(content, self)
         if shortest_bound is None:
-            return rules(rule(name), **{name: sequence(self.part(content, enclosing), closing)})
+            return rules(rule(name), **{name: sequence(self.part(content, outer_tag), closing)})
 
         def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             return expr_to_grammar(
-                sequence(self.part(content, enclosing), closing), limits, findings, options=default_options
+                sequence(self.part(content, outer_tag), closing), limits, findings, options=default_options
             )
 
         return DeferredPart(ReadPart(read), name, key, shortest_bound + sum(len(marker.encode()) for marker in end))
@@ -280,7 +280,7 @@ class Lowering:
         tags = any_tag if fmt["stop_after_first"] else sequence(any_tag, repeat(sequence(separator, any_tag)))
         return tags if fmt["at_least_one"] else optional(tags)
 
-    def _lower_triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+    def _lower_triggered_tags(self, fmt: Format, outer_tag: _EnclosingTag) -> Expr:
         triggers: Sequence[str] = fmt["triggers"]
         tags_by_trigger: dict[str, list[tuple[str, str, Expr]]] = {trigger: [] for trigger in triggers}
         lengths = sorted({len(trigger) for trigger in triggers})
@@ -307,7 +307,7 @@ class Lowering:
                     hint="remove it; put strings that must not occur into excludes",
                 )  # fmt: skip
         tag_parts = list(tags_by_trigger.items())
-        excludes = (*fmt["excludes"], *enclosing.strings)
+        excludes = (*fmt["excludes"], *outer_tag.strings)
         free_part, text_and_tag = self._free_text_and_tags(tag_parts, excludes, f"{fmt.pointer}/triggers")
         first_tag = choice(*[sequence(self.string_part(b, p), rest) for _, tags in tag_parts for b, p, rest in tags])
         return _arrange(free_part, text_and_tag, first_tag, fmt)
@@ -365,7 +365,7 @@ class Lowering:
 
     # --- triggers that are tokens
 
-    def _lower_token_triggered_tags(self, fmt: Format, enclosing: _EnclosingTag) -> Expr:
+    def _lower_token_triggered_tags(self, fmt: Format, outer_tag: _EnclosingTag) -> Expr:
         triggers = fmt["trigger_tokens"]
         tags = []
         for tag in fmt["tags"]:
@@ -387,7 +387,7 @@ class Lowering:
                     pointer=f"{fmt.pointer}/trigger_tokens/{number}",
                     hint="remove it, or move it to exclude_tokens",
                 )
-        free_part = _as_part(OtherTokens((*triggers, *fmt["exclude_tokens"], *enclosing.tokens), 0, None))
+        free_part = _as_part(OtherTokens((*triggers, *fmt["exclude_tokens"], *outer_tag.tokens), 0, None))
         any_tag = choice(*tags)
         return _arrange(free_part, sequence(free_part, any_tag), any_tag, fmt)
 

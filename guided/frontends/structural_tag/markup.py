@@ -88,16 +88,16 @@ class Markup:
     Attributes:
         begins, ends: the possible texts before and after the arguments. Prompts have the first ones.
         arguments: the form of the arguments; see `argument_form`.
-        first: the number of the first call.
+        first_number: the number of the first call.
     """
 
     begins: tuple[Pattern, ...]
     ends: tuple[Pattern, ...]
     arguments: str | Mapping[str, Any]
-    first: int
+    first_number: int
 
     @classmethod
-    def of(cls, style: Mapping[str, Any]) -> Markup:
+    def from_style(cls, style: Mapping[str, Any]) -> Markup:
         """The markup of a style."""
         call = style["call"]
         begins, ends = (

@@ -11,14 +11,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import LimitExceeded, SpecError, brief
-from guided.frontends.json_schema.documents.source_spans import escape, json_error, syntax_hint
+from guided.frontends.json_schema.documents.source_spans import escape, syntax_hint
+from guided.frontends.json_schema.documents.values import load_json
 from guided.frontends.structural_tag.argument_forms import ArgumentForm, argument_form
 from guided.frontends.structural_tag.formats import FORMATS, REQUIRED, Format
 from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
-from guided.meter import spend
 
 __all__ = ["read_structural_tag"]
 
@@ -60,30 +60,16 @@ def _parse_json(text: str, limits: Limits) -> object:
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        return json.loads(text, object_pairs_hook=_build_members)
+        return load_json(text)
     except json.JSONDecodeError as error:
         raise SpecError(
             f"the structural tag is not JSON: {error.msg}", text=text, span=(error.pos, error.pos + 1),
             hint=syntax_hint(text, error.pos) or "check commas, quotation marks and brackets around this position",
         ) from None  # fmt: skip
-    except _RepeatedMember:
-        raise json_error(text) from None
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None
     except ValueError as error:
         raise SpecError(f"the structural tag is not JSON: {error}", hint="write shorter numbers") from None
-
-
-class _RepeatedMember(Exception):
-    """Raised by the hook of `json.loads`. A second scan then finds the member."""
-
-
-def _build_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    spend()
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise _RepeatedMember
-    return members
 
 
 def _describe_kind(value: object) -> str:
@@ -137,14 +123,13 @@ class _Reader:
         if not isinstance(schema, str):
             return schema
         try:
-            return json.loads(schema, object_pairs_hook=_build_members)
+            return load_json(schema)
         except ValueError as error:
             raise SpecError(
                 f"the schema is not JSON: {error}", pointer=pointer, hint="write the schema as an object"
             ) from None
-        except _RepeatedMember:
-            repeated = json_error(schema)
-            raise SpecError(repeated.message, pointer=pointer, hint=repeated.hint) from None
+        except SpecError as error:  # a repeated key
+            raise SpecError(error.message, pointer=pointer, hint=error.hint) from None
 
     def format(self, value: Any, pointer: str) -> Format:
         """Read a format of any type."""
@@ -158,7 +143,7 @@ class _Reader:
             raise SpecError('"type" is missing', pointer=pointer, hint=f"one of {', '.join(FORMATS)}")
         name = value["type"]
         if not isinstance(name, str) or name not in FORMATS:
-            similar_name = close_name(name, FORMATS)
+            similar_name = find_closest_name(name, FORMATS)
             hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(FORMATS)}"
             raise SpecError(f"there is no format {brief(name)}", pointer=f"{pointer}/type", hint=hint)
         return self.format_of_type(name, value, pointer)
@@ -195,7 +180,7 @@ class _Reader:
             )
         for name in value:
             if name not in known_names:
-                similar_name = close_name(name, known_names)
+                similar_name = find_closest_name(name, known_names)
                 hint = (
                     f"did you mean {similar_name!r}?"
                     if similar_name

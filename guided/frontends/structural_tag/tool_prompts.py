@@ -65,8 +65,8 @@ def write_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piec
         SpecError: arguments nest too deeply. UnsupportedError: the style has its own form of messages.
     """
     check_style(style)
-    markup = Markup.of(style.data)
-    section, separator = style.data.get("section"), style.between
+    markup = Markup.from_style(style.data)
+    section, separator = style.data.get("section"), style.call_separator
     out = [] if section is None else [Piece(section.get("lead", "") + section["begin"] + section.get("open", ""))]
     try:
         for number, (name, arguments) in enumerate(calls):
@@ -84,7 +84,7 @@ def _write_call(markup: Markup, name: str, text: str, number: int) -> list[Piece
         inner = _write_members(form, arguments)
     elif form is not None and not isinstance(form, ElementForm) and isinstance(arguments, dict):
         inner = _write_literals(form, arguments)
-    number += markup.first
+    number += markup.first_number
     head, _, tail = markup.begins[0].fill(number).partition("{name}")
     return [Piece(head), Piece(name, True), Piece(tail), *inner, Piece(markup.ends[0].fill(number))]
 
@@ -113,7 +113,7 @@ def _write_members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
     line_end = "\n" if form.lines else ""
     for number, (key, inner) in enumerate(value.items()):
         name = form.encode_name(key)
-        head = f"{form.after}{form.head(_value_type(inner))}".replace("{gap}", "")
+        head = f"{form.after}{form.value_prefix(_value_type(inner))}".replace("{gap}", "")
         end, name_placeholder, tail = form.end.partition("{name}")
         closing = (
             [Piece(line_end + end), Piece(name, True), Piece(tail)] if name_placeholder else [Piece(line_end + end)]
@@ -124,10 +124,10 @@ def _write_members(form: ElementForm, value: Mapping[str, Any]) -> list[Piece]:
 
 
 def _write_value(form: ElementForm, value: Any) -> list[Piece]:
-    if form.nests and isinstance(value, dict):
+    if form.has_nested_elements and isinstance(value, dict):
         return _write_members(form, value)
-    if form.nests and isinstance(value, list):
-        items = [(Piece(form.item + form.head(_value_type(item))), item) for item in value]
+    if form.has_nested_elements and isinstance(value, list):
+        items = [(Piece(form.item + form.value_prefix(_value_type(item))), item) for item in value]
         return [piece for begin, item in items for piece in (begin, *_write_value(form, item), Piece(form.item_end))]
     return [Piece(_argument_text(value), True)]
 
@@ -187,9 +187,9 @@ def detect_style(template: str) -> str | None:
             ):
                 return name
             continue
-        head = Markup.of(data).begins[0].text.partition("{name}")[0]
+        head = Markup.from_style(data).begins[0].text.partition("{name}")[0]
         form = argument_form(data["call"]["arguments"])
-        begin = form.begin if isinstance(form, ElementForm) and not form.nests else ""
+        begin = form.begin if isinstance(form, ElementForm) and not form.has_nested_elements else ""
         matches = head.startswith(("<", "]")) and head in text and begin in text
         if matches and len(head) > len(best[0]):
             best = (head, name)

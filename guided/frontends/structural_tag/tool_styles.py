@@ -41,7 +41,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.structural_tag.calls import CallReader
 from guided.frontends.structural_tag.markup import Markup
@@ -131,7 +131,7 @@ class ToolStyle:
         if section is not None:
             return tuple(section.get("lead", "") + trigger for trigger in self.triggers(functions))
         triggers = () if self.is_always_mixed else tuple(self.triggers(functions))
-        heads = [begin.head(function.name) for begin in Markup.of(self.data).begins for function in functions]
+        heads = [begin.head(function.name) for begin in Markup.from_style(self.data).begins for function in functions]
         return tuple(head for head in heads if head.startswith(triggers) or not triggers)
 
     @property
@@ -174,7 +174,7 @@ class ToolStyle:
         return ToolStyle(self.name, {**self.data, "call": {**call, "begin": [marked_begin, *begins]}})
 
     @property
-    def between(self) -> str:
+    def call_separator(self) -> str:
         """The text between consecutive calls."""
         section = self.data.get("section")
         return str(self.data["call"].get("separator", "\n") if section is None else section["separator"])
@@ -186,7 +186,7 @@ class ToolStyle:
 
     def _build_call_tags(self, function: Function) -> list[Json]:
         """The tags of one tool's calls. All begins that have the same content share a tag."""
-        call, markup = self.data["call"], Markup.of(self.data)
+        call, markup = self.data["call"], Markup.from_style(self.data)
         schema = {"type": "json_schema", "json_schema": function.parameters, "style": call["arguments"]}
         schema |= {name: call[name] for name in ("excludes",) if name in call}
         end: str | list[str] = call["end"]
@@ -270,16 +270,18 @@ class ToolStyle:
     def _build_unsectioned_calls(self, tags: list[Json], triggers: Sequence[str], is_single: bool) -> Json:
         """One call or several, without a section. The marker of the first one shows that these are calls."""
         marked_tags = [{**tag, "begin": begins} for tag in tags if (begins := _begins_with(tag, triggers))] or tags
-        separator_format = [_const_string(self.between)] if self.between else []
+        separator_format = [_const_string(self.call_separator)] if self.call_separator else []
         if is_single or marked_tags == tags:
-            calls = [_tags_with_separator(marked_tags, self.between, is_single)]
+            calls = [_tags_with_separator(marked_tags, self.call_separator, is_single)]
         else:
-            later_calls = _tags_with_separator(tags, self.between, False)
+            later_calls = _tags_with_separator(tags, self.call_separator, False)
             calls = [
-                _tags_with_separator(marked_tags, self.between, True),
+                _tags_with_separator(marked_tags, self.call_separator, True),
                 {"type": "optional", "content": _sequence([*separator_format, later_calls])},
             ]
-        if self.between.isspace() and not is_single:  # many models write it after every call, including the last one
+        if (
+            self.call_separator.isspace() and not is_single
+        ):  # many models write it after every call, including the last one
             calls.append({"type": "optional", "content": separator_format[0]})
         return _sequence(calls)
 
@@ -397,7 +399,7 @@ def tool_style(name: str) -> ToolStyle:
         SpecError: the name is unknown.
     """
     if not isinstance(name, str) or name not in TOOL_STYLES:
-        similar_name = close_name(name, TOOL_STYLES)
+        similar_name = find_closest_name(name, TOOL_STYLES)
         hint = f"did you mean {similar_name!r}?" if similar_name else f"one of {', '.join(TOOL_STYLES)}"
         raise SpecError(f"there is no tool style {brief(name)}", hint=hint)
     return _read_style(name)

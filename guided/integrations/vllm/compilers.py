@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from guided.errors import VocabularyError
-from guided.integrations.latest import LruCache
+from guided.integrations.lru_cache import LruCache
 from guided.limits import Limits
 from guided.matching.compiler import GrammarCompiler
 from guided.vocabulary import Vocabulary

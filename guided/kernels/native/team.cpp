@@ -7,11 +7,11 @@
 namespace guided {
 namespace {
 
-using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+using GompParallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 
-Parallel find_parallel() {
+GompParallel find_parallel() {
 #if defined(__unix__)
-  return reinterpret_cast<Parallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  return reinterpret_cast<GompParallel>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
 #else
   return nullptr;
 #endif
@@ -20,11 +20,11 @@ Parallel find_parallel() {
 }  // namespace
 
 void run_team(void (*body)(void*), void* data, int64_t threads) {
-  static const Parallel parallel = find_parallel();
-  if (parallel == nullptr)
+  static const GompParallel gomp_parallel = find_parallel();
+  if (gomp_parallel == nullptr)
     body(data);
   else
-    parallel(body, data, static_cast<unsigned>(threads), 0);
+    gomp_parallel(body, data, static_cast<unsigned>(threads), 0);
 }
 
 }  // namespace guided

@@ -124,19 +124,19 @@ class OffloadCache:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """New tokens of a sequence that are written to one block: tokens `first` to `last` (exclusive), from position
-    `start` of the block on.
+    """New tokens of a sequence that are written to one block: tokens `begin_token` to `end_token` (exclusive), from
+    position `start` of the block on.
     """
 
     block: Block
     slot: int
     start: int
-    first: int
-    last: int
+    begin_token: int
+    end_token: int
 
     @property
     def stop(self) -> int:
-        return self.start + self.last - self.first
+        return self.start + self.end_token - self.begin_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _OffloadPlan:
         self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
         self._device = cache.device
         self._parts = [_make_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
-        self._started: tuple[int, int] | None = None  # the layer and sequence whose first loads have started
+        self._started_load: tuple[int, int] | None = None  # the layer and sequence whose first loads have started
         self._slots.wait_unused_loads()
 
     @property
@@ -201,11 +201,11 @@ class _OffloadPlan:
                     slots.vacate(span.slot, layer)
                 self._write(layer, part, span, k, v)
             view = self._view_slots(range(span.slot, span.slot + 1), layer, span.stop)
-            begin = part.length - part.count + span.first - span.start
+            begin = part.length - part.count + span.begin_token - span.start
             positions = [range(begin, begin + span.stop)]
-            yield Segment(slice(span.first, span.last), view, positions, is_causal=True)
-            if span.last < part.count:
-                yield Segment(slice(span.last, part.count), view, positions)
+            yield Segment(slice(span.begin_token, span.end_token), view, positions, is_causal=True)
+            if span.end_token < part.count:
+                yield Segment(slice(span.end_token, part.count), view, positions)
             if not (part.is_decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
 
@@ -218,9 +218,9 @@ class _OffloadPlan:
 
     def _start_loads(self, layer: int, index: int) -> None:
         """Prepare the slot that is written first, and start the first loads."""
-        if self._started == (layer, index):
+        if self._started_load == (layer, index):
             return
-        self._started = layer, index
+        self._started_load = layer, index
         part, slots = self._parts[index], self._slots
         if not part.is_decode:
             slots.vacate(RingBuffer.decode_slot, layer)
@@ -238,9 +238,9 @@ class _OffloadPlan:
             slots.load(turn.slot, layer, part.loaded_blocks[turn.item], self._size)
 
     def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
-        if span.first == span.last:  # nothing to write; a fork may have written later positions of the block
+        if span.begin_token == span.end_token:  # nothing to write; a fork may have written later positions of the block
             return
-        new = slice(span.first, span.last)
+        new = slice(span.begin_token, span.end_token)
         if part.is_decode and not span.block.on_device:
             self._slots.write_held(layer, span.start, k[new], v[new])
         else:

@@ -32,7 +32,7 @@ class SlotTable:
     def __init__(self, engine: CopyEngine, layers: int) -> None:
         self.engine = engine
         self._held_blocks: list[_HeldBlock | None] = [None] * layers
-        self._loading = set[tuple[int, int]]()  # (slot, layer) of loads that have not been waited for
+        self._pending_loads = set[tuple[int, int]]()  # (slot, layer) of loads that have not been waited for
         self._offloads_by_slot: dict[tuple[int, int], int] = {}  # (slot, layer) -> the block to which it is copied
         self._offloads_by_block: dict[tuple[int, int], int] = {}  # (block, layer) -> the slot that is copied to it
 
@@ -42,7 +42,7 @@ class SlotTable:
         self.vacate(slot, layer)
         self._wait_block_written(block.number, layer)
         self.engine.load_to_slot_layer(slot, layer, block.number, stop)
-        self._loading.add((slot, layer))
+        self._pending_loads.add((slot, layer))
 
     def read(self, slots: range, layer: int, stop: int) -> tuple[Tensor, Tensor]:
         """Wait for the loads into these slots, then return their contents."""
@@ -121,13 +121,13 @@ class SlotTable:
 
     def wait_unused_loads(self) -> None:
         """Wait for loads that a failed forward pass started but did not use."""
-        for slot, layer in list(self._loading):
+        for slot, layer in list(self._pending_loads):
             self._wait_loaded(slot, layer)
 
     # ---- waits
     def _wait_loaded(self, slot: int, layer: int) -> None:
-        if (slot, layer) in self._loading:
-            self._loading.discard((slot, layer))
+        if (slot, layer) in self._pending_loads:
+            self._pending_loads.discard((slot, layer))
             self.engine.wait_slot_layer(slot, layer)
 
     def _wait_slot_copied(self, slot: int, layer: int) -> None:

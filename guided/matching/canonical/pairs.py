@@ -143,11 +143,11 @@ class PairTable:
     def _spine(self, token: int, *, side: int) -> Iterator[tuple[int, int]]:
         """Yield the last (`side` 1) or first (`side` 0) symbols that a token has over time, latest first, with their
         end times."""
-        until = _NEVER
+        end_time = _NEVER
         symbol: int | None = token
         while symbol is not None:
-            yield symbol, until
-            until = self._time[symbol]
+            yield symbol, end_time
+            end_time = self._time[symbol]
             halves = self._halves[symbol]
             symbol = None if halves is None else halves[side]
 

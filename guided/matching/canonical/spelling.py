@@ -84,12 +84,12 @@ class State(NamedTuple):
     """All possible splits of the output so far into words; none if no text has this encoding.
 
     Attributes:
-        last: the last token.
+        last_token: the last token.
         text: the end of the text since the last added token, as far as later checks need it.
     """
 
     branches: tuple[Branch, ...]
-    last: int = -1
+    last_token: int = -1
     text: bytes = b""
 
 
@@ -155,7 +155,7 @@ class Spelling:
         with self._lock:
             out = self._empty_row.copy()
             for branch in state.branches:
-                out |= self._row(branch, state.last)
+                out |= self._row(branch, state.last_token)
             if self._added_texts:
                 _remove(out, self._tokens_completing_added(state.text))
             if self._composing_tokens is not None:
@@ -208,7 +208,7 @@ class Spelling:
             branches = [
                 new_branch
                 for branch in state.branches
-                for new_branch in self._branches_after(branch, state.last, token)
+                for new_branch in self._branches_after(branch, state.last_token, token)
             ]
             return State(tuple(dict.fromkeys(branches)), token, self._text_tail(state.text + data))
 
@@ -268,18 +268,19 @@ class Spelling:
         """Whether the word must not end here: it has several tokens, but the text of one unreachable token."""
         return branch.has_several_tokens and branch.word in self._unreachable_texts
 
-    def _row(self, branch: Branch, last: int) -> Row:
+    def _row(self, branch: Branch, last_token: int) -> Row:
         """The tokens that may follow one split, as a row."""
         out = self._empty_row.copy()
         word_state = branch.word_state
         if not word_state.partial_char and not self._is_blocked(branch):
             out |= self._word_row(word_state, True)
-        if not branch.must_end and word_state.has_word and self._can_continue_word(last):
-            continuing_row = self._word_row(word_state, False) & self._pairs.row(last)
+        if not branch.must_end and word_state.has_word and self._can_continue_word(last_token):
+            continuing_row = self._word_row(word_state, False) & self._pairs.row(last_token)
             completing_tokens = self._completing_tokens.get(branch.word, ()) if branch.word is not None else ()
             candidates = (id for id in completing_tokens if is_allowed(continuing_row, id))
             _remove(
-                continuing_row, [id for id in candidates if not any(self._branches_after(branch, last, id, (False,)))]
+                continuing_row,
+                [id for id in candidates if not any(self._branches_after(branch, last_token, id, (False,)))],
             )
             out |= continuing_row
         return out
@@ -310,12 +311,12 @@ class Spelling:
             )
         return next_state if next_state.state_set_id else None
 
-    def _can_continue_word(self, last: int) -> bool:
-        """Whether a word can continue after the token `last`."""
-        return last >= 0 and bool(self._pairs.reachable[last])
+    def _can_continue_word(self, last_token: int) -> bool:
+        """Whether a word can continue after the token `last_token`."""
+        return last_token >= 0 and bool(self._pairs.reachable[last_token])
 
     def _branches_after(
-        self, branch: Branch, last: int, token: int, choices: tuple[bool, ...] = (False, True)
+        self, branch: Branch, last_token: int, token: int, choices: tuple[bool, ...] = (False, True)
     ) -> Iterator[Branch]:
         """Yield the splits after a token. `choices`: the values of `begins_word` to try."""
         data, reachable = self._bytes[token] or b"", bool(self._pairs.reachable[token])
@@ -326,7 +327,9 @@ class Spelling:
                 continue
             if not begins_word and (branch.must_end or not reachable or not branch.word_state.has_word):
                 continue
-            if not begins_word and not (self._can_continue_word(last) and is_allowed(self._pairs.row(last), token)):
+            if not begins_word and not (
+                self._can_continue_word(last_token) and is_allowed(self._pairs.row(last_token), token)
+            ):
                 continue
             word_state = self._advance_word_state(branch.word_state, token, begins_word)
             if word_state is None:

@@ -111,16 +111,16 @@ class _Reader(EcmaReader):
             raise _unsupported_error(f"has {c}, which depends on lines", self.text)
         super().read_element(c)
 
-    def _select_class(self, letter: str, *, any_case: bool, negated: bool) -> Ranges:
+    def _select_class(self, letter: str, *, any_case: bool, is_negated: bool) -> Ranges:
         if letter in "wW":
             raise _unsupported_error("has \\w, which regular expression engines interpret differently", self.text)
         ranges = property_set("White_Space" if letter in "sS" else "Nd")
         return complement(ranges) if letter.isupper() else ranges
 
-    def _read_member(self, negated: bool) -> int | Ranges:
+    def _read_member(self, is_negated: bool) -> int | Ranges:
         if self.text[self.pos] == "[" or self.text[self.pos : self.pos + 2] in ("&&", "--", "~~"):
             raise _unsupported_error("has a set within a set", self.text)
-        return super()._read_member(negated)
+        return super()._read_member(is_negated)
 
     def quantify(self, low: int, high: int | None, start: int, *, lazy: bool, possessive: bool = False) -> None:
         repeats_whole = self.text[start] == "{" and not self.is_rust  # Oniguruma reads x{1,3}+ as (?:x{1,3})+

@@ -46,7 +46,7 @@ class LexemeReader:
         self._lexer, self._limits = lexer, limits
         self._ids = ids_of_terminals(lexer)
         self._automata: dict[tuple[int, int], Automaton] = {}
-        self._ignored = frozenset(self._ids[name] for name in lexer.ignored)
+        self._ignored_terminals = frozenset(self._ids[name] for name in lexer.ignored)
         ids = self._ids
         self._contexts = {
             frozenset(ids[mark] for mark in marks): frozenset(ids[name] for name in names if name in ids)
@@ -56,22 +56,24 @@ class LexemeReader:
 
     def is_ignored(self, pending: PendingLexeme) -> bool:
         """Whether a finished lexeme is ignored by the rules."""
-        return pending.winner in self._ignored
+        return pending.winner in self._ignored_terminals
 
-    def may_be(self, numbers: Collection[int], allowed: Collection[int]) -> bool:
+    def may_be(self, numbers: Collection[int], allowed_terminals: Collection[int]) -> bool:
         """Whether a pending lexeme may become one of the terminals that the rules allow, or be ignored."""
         all_terminals = self._lexer.terminals
         names = {
             self._ids[keyword.name] for number in numbers if number >= 0 for keyword in all_terminals[number].keywords
         }
-        return not self._ignored.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(allowed)
+        return not self._ignored_terminals.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(
+            allowed_terminals
+        )
 
-    def begin(self, start: int, allowed: Collection[int]) -> PendingLexeme:
+    def begin(self, start: int, allowed_terminals: Collection[int]) -> PendingLexeme:
         """Begin a lexeme at a position where the rules allow these terminals and marks."""
-        candidates = frozenset(allowed)
+        candidates = frozenset(allowed_terminals)
         if not self._lexer.contextual:
             candidates = frozenset(range(len(self._lexer.terminals)))
-        candidates = self._contexts.get(candidates & self._marks, candidates) | self._ignored
+        candidates = self._contexts.get(candidates & self._marks, candidates) | self._ignored_terminals
         tried_terminals = [(number, self._lexer.terminals[number]) for number in sorted(candidates - self._marks)]
         embedded = {
             self._ids[keyword.name]

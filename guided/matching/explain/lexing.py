@@ -89,7 +89,7 @@ class LabelledLexer:
 
     def explain(self, text: bytes, refused_bytes: bytes) -> Lexing:
         """How `text` was split, and why `refused_bytes` may not follow."""
-        readings: _Starts = dict.fromkeys(self.language.first, (0,))
+        readings: _Starts = dict.fromkeys(self.language.initial_readings, (0,))
         excluded: _Excluded = {}
         for index, byte in enumerate(text):
             excluded = self._advance_excluded(readings, excluded, text[: index + 1])
@@ -146,7 +146,7 @@ class LabelledLexer:
         """Describe the competitor whose match ends with the last byte of `text`; empty if there is none."""
         for competitor in reading.competitors:
             for number, run in competitor:
-                if any(next_run.may_stop for next_run in run.after(text[-1])):
+                if any(next_run.may_stop for next_run in run.step(text[-1])):
                     lexeme = next(
                         (text[start:] for start in reversed(starts[:-1]) if self._matches(number, text[start:])), b""
                     )
@@ -158,7 +158,7 @@ class LabelledLexer:
     def _matches(self, number: int, text: bytes) -> bool:
         runs = [self.language.run_of(number)]
         for byte in text:
-            runs = [next_run for run in runs for next_run in run.after(byte)]
+            runs = [next_run for run in runs for next_run in run.step(byte)]
         return bool(text) and any(run.may_stop for run in runs)
 
     def _current_terminals(self, reading: Tokenization) -> list[int]:

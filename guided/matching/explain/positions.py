@@ -318,7 +318,7 @@ class LabelledLanguage(Language):
             if next_state is None:
                 break
             current = next_state
-            new_union = self.either(union, current)
+            new_union = self.unite(union, current)
             assert new_union is not None, "the union of two states"
             if new_union is union:
                 break
@@ -338,7 +338,9 @@ class LabelledLanguage(Language):
                 labels.add(_gap_label(previous) if is_before and previous else label)
             elif (back, label) not in seen:
                 seen.add((back, label))
-                stack += [(further, caller, is_before or bool(label)) for further, caller in self.resumed(back)]
+                stack += [
+                    (further, caller, is_before or bool(label)) for further, caller in self.find_continuations(back)
+                ]
         return labels
 
 

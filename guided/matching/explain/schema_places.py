@@ -126,11 +126,13 @@ class SchemaLocator:
         return self._locations[number]
 
     @staticmethod
-    def _find_open_schemas(annotated: AnnotatedGrammar, symbols: Sequence[int]) -> tuple[set[tuple[int, int]], bool]:
+    def _find_open_schemas(
+        annotated_grammar: AnnotatedGrammar, symbols: Sequence[int]
+    ) -> tuple[set[tuple[int, int]], bool]:
         """Find the open schemas after a text, as (number, offset of the JSON), and whether every reading is in one."""
-        with annotated.lock:
-            automaton = annotated.automaton
-            threads = enter_marks(annotated, [(automaton.start, None)], 0)
+        with annotated_grammar.lock:
+            automaton = annotated_grammar.automaton
+            threads = enter_marks(annotated_grammar, [(automaton.start, None)], 0)
             for offset, symbol in enumerate(symbols, 1):
                 spend(len(threads))
                 steps = [
@@ -143,18 +145,18 @@ class SchemaLocator:
                     for state, history in threads
                 ]
                 threads = enter_marks(
-                    annotated, [(state, history) for state, history in steps if state is not None], offset
+                    annotated_grammar, [(state, history) for state, history in steps if state is not None], offset
                 )
-            open_schemas = {_innermost_region(annotated, history) for _, history in threads}
+            open_schemas = {_innermost_region(annotated_grammar, history) for _, history in threads}
         return {each for each in open_schemas if each is not None}, None not in open_schemas
 
 
-def _innermost_region(annotated: AnnotatedGrammar, history: MarkHistory) -> tuple[int, int] | None:
+def _innermost_region(annotated_grammar: AnnotatedGrammar, history: MarkHistory) -> tuple[int, int] | None:
     """The number and the offset of the innermost open region."""
     depth = 0
     while history is not None:
         position, mark, history = history
-        number, is_end = divmod(mark - annotated.first_mark, 2)
+        number, is_end = divmod(mark - annotated_grammar.first_mark, 2)
         if is_end:
             depth += 1
         elif depth:

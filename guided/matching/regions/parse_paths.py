@@ -53,18 +53,20 @@ class Snapshot:
     """The state of a parse after a part of the output."""
 
     threads: tuple[Thread, ...]
-    pending: PendingLexeme | None = None
+    pending_lexeme: PendingLexeme | None = None
 
 
 class ParsePaths:
     """Parses the steps of one output. Outputs of one grammar share its automata."""
 
-    def __init__(self, annotated: AnnotatedGrammar) -> None:
-        self._grammar = annotated
-        self._lexeme_reader = None if annotated.lexer is None else LexemeReader(annotated.lexer, annotated.limits)
-        with annotated.lock:
-            threads: tuple[Thread, ...] = tuple(self._enter_marks([(annotated.automaton.start, None)], 0))
-        self.first = Snapshot(threads, self._begin_lexemes(0, threads))
+    def __init__(self, annotated_grammar: AnnotatedGrammar) -> None:
+        self._grammar = annotated_grammar
+        self._lexeme_reader = (
+            None if annotated_grammar.lexer is None else LexemeReader(annotated_grammar.lexer, annotated_grammar.limits)
+        )
+        with annotated_grammar.lock:
+            threads: tuple[Thread, ...] = tuple(self._enter_marks([(annotated_grammar.automaton.start, None)], 0))
+        self.initial_snapshot = Snapshot(threads, self._begin_lexemes(0, threads))
 
     def read_bytes(self, snapshot: Snapshot, text: bytearray, start: int, end: int) -> Snapshot:
         """The snapshot after the bytes from `start` to `end` of the text.
@@ -123,8 +125,8 @@ class ParsePaths:
     def partial_captures(self, snapshot: Snapshot, text: bytearray) -> Sequence[Capture]:
         """The captures of an unfinished output; the last ones may be incomplete."""
         threads = snapshot.threads
-        if snapshot.pending is not None and snapshot.pending.read > snapshot.pending.start:
-            candidates = {number for number, _ in snapshot.pending.matches} | {snapshot.pending.winner}
+        if snapshot.pending_lexeme is not None and snapshot.pending_lexeme.read > snapshot.pending_lexeme.start:
+            candidates = {number for number, _ in snapshot.pending_lexeme.matches} | {snapshot.pending_lexeme.winner}
             assert self._lexeme_reader is not None
             threads = (
                 tuple(thread for thread in threads if self._lexeme_reader.may_be(candidates, thread[0].tokens))
@@ -162,7 +164,7 @@ class ParsePaths:
 
     def _read_lexemes(self, snapshot: Snapshot, text: bytearray, end: int, *, is_complete: bool) -> Snapshot:
         """The snapshot after all finished lexemes. `is_complete`: no text follows, so the last lexeme has ended."""
-        lexemes, threads, pending = self._lexeme_reader, snapshot.threads, snapshot.pending
+        lexemes, threads, pending = self._lexeme_reader, snapshot.threads, snapshot.pending_lexeme
         assert lexemes is not None and pending is not None
         while pending.start < end:
             pending = lexemes.read(pending, text, end)
@@ -276,20 +278,20 @@ class _IgnoredSpans:
     def __init__(self) -> None:
         self._end_of: dict[int, int] = {}
         self._start_of: dict[int, int] = {}
-        self._open: int | None = None
+        self._open_start: int | None = None
 
     def mark(self, position: int, is_end: bool) -> None:
         if not is_end:
-            self._open = position
-        elif self._open is not None:
-            if self._open < position:
-                self._end_of[self._open], self._start_of[position] = position, self._open
-            self._open = None
+            self._open_start = position
+        elif self._open_start is not None:
+            if self._open_start < position:
+                self._end_of[self._open_start], self._start_of[position] = position, self._open_start
+            self._open_start = None
 
     def trim(self, start: int, end: int, is_open: bool = False) -> tuple[int, int]:
         """Trim ignored text from the ends of a span. `is_open`: the span ends at the end of the text so far."""
-        if is_open and self._open is not None:
-            end = max(self._open, start)
+        if is_open and self._open_start is not None:
+            end = max(self._open_start, start)
         while self._end_of.get(start, end + 1) <= end:
             start = self._end_of[start]
         while self._start_of.get(end, -1) >= start:

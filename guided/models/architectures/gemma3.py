@@ -50,7 +50,7 @@ def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[s
 
 def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rope]:
     """The rotary positions of layers without and with a window. Older configs have one key for each base."""
-    base = positive(reader.get("rope_local_base_freq", 10000.0), "rope_local_base_freq", reader.where)
+    base = positive(reader.get("rope_local_base_freq", 10000.0), "rope_local_base_freq", reader.location)
     parameters = reader.get("rope_parameters", {})
     if not isinstance(parameters, dict) or not {"full_attention", "sliding_attention"} & parameters.keys():
         return read_rope(reader, head_dim, context, 1e6), Rope(base)
@@ -58,7 +58,7 @@ def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rop
         raise reader.unsupported(
             "rope_parameters", "rotary positions of more than two kinds of layers are not supported"
         )
-    full_base = positive(reader.get("rope_theta", 1e6), "rope_theta", reader.where)
+    full_base = positive(reader.get("rope_theta", 1e6), "rope_theta", reader.location)
     full, sliding = (parameters.get(key) or {} for key in ("full_attention", "sliding_attention"))
     return (
         rope_from(reader, "rope_parameters", full, head_dim, context, full_base),

@@ -18,7 +18,7 @@ def _read_config(reader: ConfigReader) -> GPTConfig:
     """Read a `GPTConfig` from config.json."""
     dim, heads = reader.size("n_embd"), reader.size("n_head")
     if dim % heads:
-        raise ModelFileError(f"{reader.where}: n_embd ({dim}) is not a multiple of n_head ({heads})")
+        raise ModelFileError(f"{reader.location}: n_embd ({dim}) is not a multiple of n_head ({heads})")
     if not reader.flag("scale_attn_weights", True):
         raise reader.unsupported("scale_attn_weights", "unscaled attention scores are not supported")
     gelu: Literal["tanh", "none"] = "tanh"
@@ -36,11 +36,11 @@ def _read_config(reader: ConfigReader) -> GPTConfig:
     )
 
 
-def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
+def _build(c: GPTConfig, w: Weights, is_tied: bool, parallel: Parallel) -> GPT:
     """Build the model. GPT-2 stores matrices as (in, out), so they are transposed. The first GPT-2 checkpoints omit the
     prefix "transformer." from tensor names.
     """
-    parallel.refuse_splitting(w.where)
+    parallel.refuse_splitting(w.location)
     prefix = "transformer." if "transformer.wte.weight" in w else ""
     w.skip(r"\.attn\.(masked_)?bias")  # the causal mask
 
@@ -61,7 +61,7 @@ def _build(c: GPTConfig, w: Weights, tied: bool, parallel: Parallel) -> GPT:
             down=affine(f"h.{i}.mlp.c_proj", c.dim, c.hidden),
         )
 
-    embedding, head = w.embedding_and_head(f"{prefix}wte.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
+    embedding, head = w.embedding_and_head(f"{prefix}wte.weight", "lm_head.weight", c.vocab_size, c.dim, is_tied)
     positions = w.put(w.take(f"{prefix}wpe.weight", c.context, c.dim))
     layers = [layer(i) for i in range(c.layers)]
     final_norm = norm("ln_f")

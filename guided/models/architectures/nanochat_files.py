@@ -23,9 +23,9 @@ def _read_config(reader: ConfigReader) -> NanoChatConfig:
     return NanoChatConfig(**c, rope=read_rope(reader, c["head_dim"], c["context"]), softcap=softcap)
 
 
-def _build(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel) -> NanoChat:
+def _build(c: NanoChatConfig, w: Weights, is_tied: bool, parallel: Parallel) -> NanoChat:
     """Build the model."""
-    parallel.refuse_splitting(w.where)
+    parallel.refuse_splitting(w.location)
     q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 
     def layer(i: int) -> NanoChatLayer:
@@ -40,7 +40,7 @@ def _build(c: NanoChatConfig, w: Weights, tied: bool, parallel: Parallel) -> Nan
             down=w.put(matrix("mlp.fc2", c.dim, c.hidden)),
         )
 
-    embedding, head = w.embedding_and_head("model.embed_tokens.weight", "lm_head.weight", c.vocab_size, c.dim, tied)
+    embedding, head = w.embedding_and_head("model.embed_tokens.weight", "lm_head.weight", c.vocab_size, c.dim, is_tied)
     layers = [layer(i) for i in range(c.layers)]
     w.finish()
     return NanoChat(c, embedding, layers, head)

@@ -30,18 +30,18 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
 
 def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> tuple[Rope, int]:
     """Read the rotary positions, and the number of positions for which they are valid."""
-    where, key = reader.where, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
+    location, key = reader.location, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
     scaling = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
     if not isinstance(scaling, dict):
-        raise ModelFileError(f"{where}: {key} is {brief(scaling, 100)}, but must be an object")
+        raise ModelFileError(f"{location}: {key} is {brief(scaling, 100)}, but must be an object")
     parameters = dict(scaling)
-    base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", where)
+    base = positive(parameters.pop("rope_theta", reader.get("rope_theta", 10000.0)), "rope_theta", location)
     rotary_factor = parameters.pop("partial_rotary_factor", reader.get("partial_rotary_factor", 1.0))
-    rotary_factor = positive(rotary_factor, "partial_rotary_factor", where)
+    rotary_factor = positive(rotary_factor, "partial_rotary_factor", location)
     rotary_dim = int(head_dim * rotary_factor)
     if not 2 <= rotary_dim <= head_dim or rotary_dim % 2:
         reason = f"{rotary_dim} of {head_dim} dimensions cannot form pairs"
-        raise ModelFileError(f"{where}: partial_rotary_factor is {rotary_factor}: {reason}")
+        raise ModelFileError(f"{location}: partial_rotary_factor is {rotary_factor}: {reason}")
     if parameters.get("rope_type", parameters.get("type")) not in ("longrope", "su"):
         rope = rope_from(reader, key, parameters, rotary_dim, context, base)
         return Rope(rope.base, rope.factors, rotary_dim), context
@@ -49,15 +49,17 @@ def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> t
         raise reader.unsupported(key, f"{name} is not supported for rotary positions of type longrope")
     nested_original = parameters.get("original_max_position_embeddings", context)
     original_context = size(
-        nested_original if original is None else original, "original_max_position_embeddings", where
+        nested_original if original is None else original, "original_max_position_embeddings", location
     )
     factors = parameters.get("short_factor")
     if not isinstance(factors, list) or len(factors) != rotary_dim // 2:
-        raise ModelFileError(f"{where}: {key}.short_factor must have {rotary_dim // 2} numbers, one for each frequency")
-    numbers = tuple(positive(factor, f"{key}.short_factor", where) for factor in factors)
-    stretch = positive(parameters.get("factor") or context / original_context, f"{key}.factor", where)
+        raise ModelFileError(
+            f"{location}: {key}.short_factor must have {rotary_dim // 2} numbers, one for each frequency"
+        )
+    numbers = tuple(positive(factor, f"{key}.short_factor", location) for factor in factors)
+    stretch = positive(parameters.get("factor") or context / original_context, f"{key}.factor", location)
     gain = 1.0 if stretch <= 1 else sqrt(1 + log(stretch) / log(original_context))
-    gain = positive(parameters.get("attention_factor") or gain, f"{key}.attention_factor", where)
+    gain = positive(parameters.get("attention_factor") or gain, f"{key}.attention_factor", location)
     return Rope(base, numbers, rotary_dim, gain), min(context, original_context)
 
 

@@ -16,11 +16,11 @@ __all__ = ["ConfigReader", "positive", "size"]
 class ConfigReader:
     """The values of one config. Records which keys were read."""
 
-    def __init__(self, data: Any, where: str, ignored_keys: Collection[str]) -> None:
+    def __init__(self, data: Any, location: str, ignored_keys: Collection[str]) -> None:
         """`ignored_keys`: keys without effect on the results. Raises ModelFileError if the config is not an object."""
         if not isinstance(data, dict):
-            raise ModelFileError(f"{where}: a config is a JSON object")
-        self.data, self.where, self._read_keys = data, where, set(ignored_keys)
+            raise ModelFileError(f"{location}: a config is a JSON object")
+        self.data, self.location, self._read_keys = data, location, set(ignored_keys)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default if the key is missing or its value is null."""
@@ -34,26 +34,26 @@ class ConfigReader:
 
     def unsupported(self, key: str, reason: str, hint: str = "") -> UnsupportedError:
         """Return the error to raise for a key."""
-        return UnsupportedError(f"{self.where}: {reason}", pointer=key, hint=hint)
+        return UnsupportedError(f"{self.location}: {reason}", pointer=key, hint=hint)
 
     def number(self, key: str, default: float | None = None) -> float:
         """A positive number."""
-        return positive(self.get(key, default), key, self.where)
+        return positive(self.get(key, default), key, self.location)
 
     def size(self, key: str, default: int | None = None) -> int:
         """A positive integer."""
-        return size(self.get(key, default), key, self.where)
+        return size(self.get(key, default), key, self.location)
 
     def number_or_none(self, key: str, default: float | None) -> float | None:
         """A positive number, or None if the value is null."""
         value = self.get_nullable(key, default)
-        return None if value is None else positive(value, key, self.where)
+        return None if value is None else positive(value, key, self.location)
 
     def flag(self, key: str, default: bool) -> bool:
         """True or false."""
         value = self.get(key, default)
         if not isinstance(value, bool):
-            raise ModelFileError(f"{self.where}: {key} is {brief(value)}, neither true nor false")
+            raise ModelFileError(f"{self.location}: {key} is {brief(value)}, neither true nor false")
         return value
 
     def one_of(self, key: str, default: str, *allowed: str) -> str:
@@ -72,16 +72,16 @@ class ConfigReader:
                 raise self.unsupported(key, reasons.get(key, default_reason.replace("{}", key)), hint)
 
 
-def positive(value: Any, key: str, where: str) -> float:
+def positive(value: Any, key: str, location: str) -> float:
     """A positive number that is plausible as a size or a scale."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-        raise ModelFileError(f"{where}: {key} is {brief(value)}, but must be a positive number")
+        raise ModelFileError(f"{location}: {key} is {brief(value)}, but must be a positive number")
     return value
 
 
-def size(value: Any, key: str, where: str) -> int:
+def size(value: Any, key: str, location: str) -> int:
     """A positive integer."""
-    value = positive(value, key, where)
+    value = positive(value, key, location)
     if value != int(value):
-        raise ModelFileError(f"{where}: {key} is {brief(value)}, but must be an integer")
+        raise ModelFileError(f"{location}: {key} is {brief(value)}, but must be an integer")
     return int(value)

@@ -111,8 +111,8 @@ def load_decoder(
         ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: a tensor is unused, or the model
             cannot be split into this many parts.
     """
-    c, p, own_config = config, parallel, own_config_of(config, parallel, w.where)
-    own_layers = p.layers(c.layers, w.where)
+    c, p, own_config = config, parallel, own_config_of(config, parallel, w.location)
+    own_layers = p.layers(c.layers, w.location)
     norm = w.put(w.take(f"{names.norm}.weight", c.dim) - gain_offset)
     if p.is_first:  # load the largest matrices first, while memory is free
         end_names = (f"{names.embedding}.weight", f"{names.head}.weight")
@@ -208,7 +208,7 @@ def _split_rows(rows: Rows, sizes: Sequence[int]) -> list[Rows]:
     return [reorder_rows(rows, np.arange(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
 
 
-def own_config_of(config: DecoderConfig, parallel: Parallel, where: str) -> DecoderConfig:
+def own_config_of(config: DecoderConfig, parallel: Parallel, location: str) -> DecoderConfig:
     """The config of this process's part of the model.
 
     Raises:
@@ -217,9 +217,9 @@ def own_config_of(config: DecoderConfig, parallel: Parallel, where: str) -> Deco
     c, ranks = config, parallel.tensor.size
     if ranks > 1 and c.qk_norm == "projection":
         reason, hint = "norms over all heads cannot be split across ranks", "use pipeline_parallel instead"
-        raise UnsupportedError(reason, pointer=where, hint=hint)
-    parallel.check({"heads": c.heads, "heads of keys and values": c.kv_heads, "hidden units": c.hidden}, where)
-    own_layers = parallel.layers(c.layers, where)
+        raise UnsupportedError(reason, pointer=location, hint=hint)
+    parallel.check({"heads": c.heads, "heads of keys and values": c.kv_heads, "hidden units": c.hidden}, location)
+    own_layers = parallel.layers(c.layers, location)
     return replace(
         c,
         layers=len(own_layers),

@@ -25,8 +25,8 @@ _IGNORED_KEYS = {"vocab_size", "tensor_data_layout", "rope.scaling.original_cont
 class GgufNumbers:
     """The values of a file's architecture. Keys omit the architecture's prefix. Records which keys were read."""
 
-    def __init__(self, metadata: Mapping[str, Any], where: str) -> None:
-        self._prefix, self.where = f"{metadata['general.architecture']}.", where
+    def __init__(self, metadata: Mapping[str, Any], location: str) -> None:
+        self._prefix, self.location = f"{metadata['general.architecture']}.", location
         self._data = {key: value for key, value in metadata.items() if key.startswith(self._prefix)}
         self._read_keys = {self._prefix + key for key in _IGNORED_KEYS}
 
@@ -37,11 +37,11 @@ class GgufNumbers:
 
     def number(self, key: str, default: float | None = None) -> float:
         """A positive number."""
-        return positive(self.get(key, default), self._prefix + key, self.where)
+        return positive(self.get(key, default), self._prefix + key, self.location)
 
     def count(self, key: str, default: int | None = None) -> int:
         """A positive integer."""
-        return size(self.get(key, default), self._prefix + key, self.where)
+        return size(self.get(key, default), self._prefix + key, self.location)
 
     def number_or_none(self, key: str) -> float | None:
         """A positive number, or None if the key is missing or its value is 0."""
@@ -51,7 +51,7 @@ class GgufNumbers:
         """Raise an error for the first value that was not read, unless it is 0 and so disables a feature."""
         for key, value in self._data.items():
             if key not in self._read_keys and not (isinstance(value, int | float) and value == 0):
-                raise UnsupportedError(f"{key} is not supported", pointer=self.where)
+                raise UnsupportedError(f"{key} is not supported", pointer=self.location)
 
 
 Describe: TypeAlias = Callable[[GgufNumbers, dict[str, Any], Rope], dict[str, Any]]
@@ -67,13 +67,13 @@ def fixed_fields(**fields: Any) -> Describe:
 
 def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: Describe) -> DecoderConfig:
     """Read the configuration from metadata and tensors. Raises an error if it is not supported."""
-    where, n = weights.where, GgufNumbers(metadata, weights.where)
+    location, n = weights.location, GgufNumbers(metadata, weights.location)
     dim, heads = n.count("embedding_length"), n.count("attention.head_count")
     head_dim = n.count("attention.key_length", max(1, dim // heads))
     if n.count("attention.value_length", head_dim) != head_dim or n.count("rope.dimension_count", head_dim) != head_dim:
-        raise UnsupportedError("value length and RoPE dimensions must equal the head's dimension", pointer=where)
+        raise UnsupportedError("value length and RoPE dimensions must equal the head's dimension", pointer=location)
     kv_heads, context = n.count("attention.head_count_kv", heads), n.count("context_length")
-    check_heads(where, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
+    check_heads(location, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
     sizes: dict[str, Any] = {
         "layers": n.count("block_count"),
         "dim": dim,
@@ -93,16 +93,18 @@ def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: D
 
 def _read_rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
     """Read the rotary positions."""
-    where, scaling = weights.where, n.get("rope.scaling.type", "none")
+    location, scaling = weights.location, n.get("rope.scaling.type", "none")
     if not isinstance(scaling, str) or scaling not in ("none", "linear"):
         raise UnsupportedError(
-            f"RoPE scaling {brief(scaling)} is not supported", pointer=where, hint="supported: none, linear"
+            f"RoPE scaling {brief(scaling)} is not supported", pointer=location, hint="supported: none, linear"
         )
     n.get("rope.scaling.factor")  # with the type "none", it has no effect
     factors = linear_factors(n.number("rope.scaling.factor"), head_dim) if scaling == "linear" else None
     if "rope_freqs.weight" in weights:  # Llama 3.1 divides its frequencies by a table
         if factors is not None:
-            raise UnsupportedError("RoPE scaling by a factor and by rope_freqs.weight is not supported", pointer=where)
+            raise UnsupportedError(
+                "RoPE scaling by a factor and by rope_freqs.weight is not supported", pointer=location
+            )
         factors = _read_factors(weights, head_dim)
     return Rope(n.number("rope.freq_base", 10000.0), factors)
 
@@ -111,5 +113,7 @@ def _read_factors(weights: Weights, head_dim: int) -> tuple[float, ...]:
     """Read the divisors of the rotary frequencies."""
     factors: list[float] = weights.take("rope_freqs.weight", head_dim // 2).tolist()
     if not all(isfinite(factor) and factor > 0 for factor in factors):
-        raise ModelFileError(f"{weights.where}: 'rope_freqs.weight' contains a number that is not positive and finite")
+        raise ModelFileError(
+            f"{weights.location}: 'rope_freqs.weight' contains a number that is not positive and finite"
+        )
     return tuple(factors)

@@ -60,5 +60,5 @@ def load_gguf(
         ModelFileError: a tensor is missing or has the wrong shape.
     """
     weights = Weights(_Tensors(file), str(file.path), dtype, device, keep_format)
-    architecture = find_gguf_architecture(file.metadata.get("general.architecture"), weights.where)
+    architecture = find_gguf_architecture(file.metadata.get("general.architecture"), weights.location)
     return architecture.load(architecture.config(file.metadata, weights), weights, parallel)

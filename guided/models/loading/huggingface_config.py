@@ -63,7 +63,7 @@ def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float 
     dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     head_dim = reader.size("head_dim", head_dim or max(1, dim // heads))
     kv_heads, context = reader.size("num_key_value_heads", heads), reader.size("max_position_embeddings")
-    check_heads(reader.where, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
+    check_heads(reader.location, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
     return {
         "layers": reader.size("num_hidden_layers"),
         "dim": dim,
@@ -98,7 +98,7 @@ def layer_windows(
     if not isinstance(types, list) or len(types) != layers or not all(kind in (_FULL, _SLIDING) for kind in types):
         reason = f"layer_types is {brief(types, 200)}, not {_FULL} or {_SLIDING} for each of {layers} layers"
         raise reader.unsupported("layer_types", reason)
-    width = size(sliding_window, "sliding_window", reader.where) if _SLIDING in types else None
+    width = size(sliding_window, "sliding_window", reader.location) if _SLIDING in types else None
     return [width if kind == _SLIDING else None for kind in types]
 
 
@@ -106,7 +106,7 @@ def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
     """Read the windows of Qwen's layers: `use_sliding_window` enables windows in the last layers."""
     first = reader.get("max_window_layers", 28)
     if isinstance(first, bool) or not isinstance(first, int) or first < 0:
-        raise ModelFileError(f"{reader.where}: max_window_layers is {brief(first)}, but must be an integer")
+        raise ModelFileError(f"{reader.location}: max_window_layers is {brief(first)}, but must be an integer")
     has_windows = reader.flag("use_sliding_window", False)
     windows = layer_windows(reader, layers, lambda layer: has_windows and layer >= first, window=4096)
     if not has_windows and any(windows):
@@ -128,17 +128,17 @@ def kinds_of(rope: Rope, windows: Sequence[int | None]) -> tuple[LayerKind, ...]
 def read_rope(reader: ConfigReader, head_dim: int, context: int, base: float = 10000.0) -> Rope:
     """Read the rotary positions. Older configs store them in rope_theta and rope_scaling. `base`: the default base."""
     key = "rope_parameters" if reader.get("rope_parameters") else "rope_scaling"
-    base = positive(reader.get("rope_theta", base), "rope_theta", reader.where)
+    base = positive(reader.get("rope_theta", base), "rope_theta", reader.location)
     return rope_from(reader, key, reader.get(key, {}), head_dim, context, base)
 
 
 def rope_from(reader: ConfigReader, key: str, value: Any, head_dim: int, context: int, base: float) -> Rope:
     """Read the rotary positions from the parameters at `key`. `base`: the default base."""
-    where = reader.where
+    location = reader.location
     if not isinstance(value, dict):
-        raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, but must be an object")
+        raise ModelFileError(f"{location}: {key} is {brief(value, 100)}, but must be an object")
     parameters = dict(value)
-    base = positive(parameters.pop("rope_theta", base), "rope_theta", where)
+    base = positive(parameters.pop("rope_theta", base), "rope_theta", location)
     kind = parameters.pop("rope_type", parameters.pop("type", "default"))
     parameters.pop("type", None)  # some configs have both names
     original_context = parameters.pop("original_max_position_embeddings", context)
@@ -150,15 +150,15 @@ def rope_from(reader: ConfigReader, key: str, value: Any, head_dim: int, context
     for name in parameters:
         if name not in _ROPE_KEYS[kind]:
             raise reader.unsupported(key, f"{name} is not supported for rotary positions of type {kind}")
-    numbers = {name: positive(parameters.get(name), f"{key}.{name}", where) for name in _ROPE_KEYS[kind]}
+    numbers = {name: positive(parameters.get(name), f"{key}.{name}", location) for name in _ROPE_KEYS[kind]}
     if kind == "linear":
         return Rope(base, linear_factors(numbers["factor"], head_dim))
     if kind == "default":
         return Rope(base)
     low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
     if low >= high:
-        raise ModelFileError(f"{where}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
-    original_context = positive(original_context, f"{key}.original_max_position_embeddings", where)
+        raise ModelFileError(f"{location}: {key}.low_freq_factor {low} is not below high_freq_factor {high}")
+    original_context = positive(original_context, f"{key}.original_max_position_embeddings", location)
     factors = llama3_factors(
         base, head_dim, factor=numbers["factor"], low=low, high=high, original_context=original_context
     )

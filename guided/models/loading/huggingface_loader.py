@@ -39,8 +39,8 @@ def load_huggingface(
     path = Path(directory)
     if not (path / "config.json").is_file():
         raise ModelFileError(f"{path}: there is no config.json: not a model's directory")
-    where = str(path / "config.json")
-    architecture, config, tied = find_huggingface_architecture(read_json(where), where)
+    location = str(path / "config.json")
+    architecture, config, tied = find_huggingface_architecture(read_json(location), location)
     with SafetensorFiles(_paths(path)) as tensors:
         return architecture.load(config, Weights(tensors, str(path), dtype, device), tied, parallel)
 

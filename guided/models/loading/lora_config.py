@@ -60,11 +60,11 @@ class LoraConfig:
     """The modules that an adapter changes.
 
     Attributes:
-        where: the path of the file.
+        location: the path of the file.
         targets: a function that returns whether a module is adapted.
     """
 
-    where: str
+    location: str
     targets: Matcher
     _rank: int
     _alpha: float
@@ -107,12 +107,12 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
         reason = f"adapters initialised with {brief(init, 100)} need a modified base model"
         hint = f"save it with path_initial_model_for_weight_conversion, or {MERGE_HINT}"
         raise reader.unsupported("init_lora_weights", reason, hint)
-    patterns = _Patterns(reader.where)
+    patterns = _Patterns(reader.location)
     config = LoraConfig(
-        where=reader.where,
+        location=reader.location,
         targets=_target_matcher(reader, patterns),
         _rank=reader.size("r", 8),
-        _alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.where),
+        _alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.location),
         _rslora=reader.flag("use_rslora", False),
         _ranks=_read_by_pattern(reader, "rank_pattern", patterns, size),
         _alphas=_read_by_pattern(reader, "alpha_pattern", patterns, _number),
@@ -121,17 +121,17 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     return config
 
 
-def _number(value: Any, key: str, where: str) -> float:
+def _number(value: Any, key: str, location: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-        raise ModelFileError(f"{where}: {key} is {brief(value, 100)}, but must be a number")
+        raise ModelFileError(f"{location}: {key} is {brief(value, 100)}, but must be a number")
     return value
 
 
 class _Patterns:
     """Regular expressions over module names, with the semantics of `re`."""
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self, location: str) -> None:
+        self._location = location
         self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
     def match_whole(self, pattern: str, key: str) -> Matcher:
@@ -139,8 +139,8 @@ class _Patterns:
         try:
             matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
         except GuidedError as error:
-            why = str(error).splitlines()[0]
-            raise ModelFileError(f"{self._where}: a pattern of {key}, {brief(pattern, 200)}: {why}") from None
+            reason = str(error).splitlines()[0]
+            raise ModelFileError(f"{self._location}: a pattern of {key}, {brief(pattern, 200)}: {reason}") from None
 
         def matches(name: str) -> bool:
             matcher.reset()
@@ -159,9 +159,9 @@ def _read_by_pattern(
     """Read numbers for modules whose names match a pattern. The first matching pattern applies."""
     by_pattern = reader.get(key, {})
     if not isinstance(by_pattern, dict):
-        raise ModelFileError(f"{reader.where}: {key} is {brief(by_pattern, 100)}, but must be an object")
+        raise ModelFileError(f"{reader.location}: {key} is {brief(by_pattern, 100)}, but must be an object")
     return tuple(
-        (patterns.match_end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.where))
+        (patterns.match_end(pattern, key), read(value, f"{key}[{brief(pattern, 100)}]", reader.location))
         for pattern, value in by_pattern.items()
     )
 
@@ -184,7 +184,7 @@ def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, pattern
         return patterns.match_whole(names_or_pattern, key)
     if not isinstance(names_or_pattern, list) or not all(isinstance(name, str) for name in names_or_pattern):
         raise ModelFileError(
-            f"{reader.where}: {key} is {brief(names_or_pattern, 200)}, but must be a list of names or a pattern"
+            f"{reader.location}: {key} is {brief(names_or_pattern, 200)}, but must be a list of names or a pattern"
         )
     names = frozenset(names_or_pattern)
     return lambda name: any(name[i:] in names for i in range(len(name)) if i == 0 or name[i - 1] == ".")
@@ -195,11 +195,13 @@ def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
     layers, pattern = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = layers if isinstance(layers, list) else [layers]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
-        raise ModelFileError(f"{reader.where}: layers_to_transform is {brief(layers, 100)}, but must be layer numbers")
+        raise ModelFileError(
+            f"{reader.location}: layers_to_transform is {brief(layers, 100)}, but must be layer numbers"
+        )
     if not numbers:
         return lambda name: True
     if not by_name:
-        raise ModelFileError(f"{reader.where}: layers_to_transform cannot be used with a target_modules pattern")
+        raise ModelFileError(f"{reader.location}: layers_to_transform cannot be used with a target_modules pattern")
     is_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
     if pattern and not is_layers:
         raise reader.unsupported(

@@ -36,7 +36,7 @@ ARCHITECTURES: Final[tuple[Architecture, ...]] = tuple(
 )
 
 
-def find_gguf_architecture(name: object, where: str) -> Gguf:
+def find_gguf_architecture(name: object, location: str) -> Gguf:
     """Find the architecture with this name in GGUF files.
 
     Raises:
@@ -45,11 +45,11 @@ def find_gguf_architecture(name: object, where: str) -> Gguf:
     readers = {entry.gguf.name or entry.model_type: entry.gguf for entry in ARCHITECTURES if entry.gguf is not None}
     if not isinstance(name, str) or name not in readers:
         hint = f"supported: {', '.join(readers)}"
-        raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=where, hint=hint)
+        raise UnsupportedError(f"the architecture {brief(name, 100)} is not supported", pointer=location, hint=hint)
     return readers[name]
 
 
-def find_huggingface_architecture(data: Any, where: str) -> tuple[Architecture, Any, bool]:
+def find_huggingface_architecture(data: Any, location: str) -> tuple[Architecture, Any, bool]:
     """Return the architecture of a config.json, the model's configuration, and whether the head is tied to the
     embedding.
 
@@ -57,7 +57,7 @@ def find_huggingface_architecture(data: Any, where: str) -> tuple[Architecture, 
         UnsupportedError: the model is not supported; the error names the key.
         ModelFileError: a number is missing or invalid.
     """
-    reader = ConfigReader(data, where, IGNORED_KEYS)
+    reader = ConfigReader(data, location, IGNORED_KEYS)
     architecture = _find_by_name(reader)
     config = architecture.config(reader)
     tied = reader.flag("tie_word_embeddings", architecture.tied)

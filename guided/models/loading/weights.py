@@ -27,16 +27,18 @@ _Weight = TypeVar("_Weight")
 _MAX_TABLE = 1 << 29  # numbers in a table of rotary positions: 4 million positions, heads of size 128
 
 
-def check_heads(where: str, *, heads: int, kv_heads: int, head_dim: int, context: int) -> None:
+def check_heads(location: str, *, heads: int, kv_heads: int, head_dim: int, context: int) -> None:
     """Check that the head sizes are possible, and that the tables of rotary positions fit into memory.
 
     Raises:
         ModelFileError: the sizes are impossible, or the tables do not fit.
     """
     if heads % kv_heads or head_dim % 2:
-        raise ModelFileError(f"{where}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit together")
+        raise ModelFileError(
+            f"{location}: {heads} heads and {kv_heads} KV heads of size {head_dim} do not fit together"
+        )
     if context * head_dim > _MAX_TABLE:
-        raise ModelFileError(f"{where}: a context of {context} positions for heads of size {head_dim} is too long")
+        raise ModelFileError(f"{location}: a context of {context} positions for heads of size {head_dim} is too long")
 
 
 class TensorFile(Protocol):
@@ -83,9 +85,9 @@ class Weights:
     """
 
     def __init__(
-        self, file: TensorFile, where: str, dtype: torch.dtype, device: torch.device, keep_format: bool = False
+        self, file: TensorFile, location: str, dtype: torch.dtype, device: torch.device, keep_format: bool = False
     ) -> None:
-        self._file, self.where, self.dtype, self.device = file, where, dtype, device
+        self._file, self.location, self.dtype, self.device = file, location, dtype, device
         self._unused, self._read_names = set(file.names()), list[str]()
         self._keep_format = keep_format and device.type == "cpu"
 
@@ -97,7 +99,7 @@ class Weights:
         self._check(name)
         shape = self._file.shape(name)
         if len(shape) != 2:
-            raise ModelFileError(f"{self.where}: {name!r} has the shape {shape}, but a matrix is expected")
+            raise ModelFileError(f"{self.location}: {name!r} has the shape {shape}, but a matrix is expected")
         return shape[0]
 
     def take(self, name: str, *shape: int) -> Tensor:
@@ -122,7 +124,7 @@ class Weights:
 
     def matrix(self, *parts: Rows) -> Matrix:
         """Concatenate matrices by rows into one weight of the model."""
-        if BlockMatrix.fits(parts):
+        if BlockMatrix.can_multiply(parts):
             return self._release_source(BlockMatrix(parts, self.dtype))
         return self.put(*(torch.from_numpy(part.values()) if isinstance(part, Blocks) else part for part in parts))
 
@@ -145,7 +147,7 @@ class Weights:
         if not tied:
             return embedding_matrix, self.matrix(part(self.take_rows(head, rows, columns)))
         if head in self and not torch.equal(self.take(head, rows, columns), self.take(embedding, rows, columns)):
-            raise ModelFileError(f"{self.where}: {head!r} is tied to the embedding, but differs from it")
+            raise ModelFileError(f"{self.location}: {head!r} is tied to the embedding, but differs from it")
         own_part = part(stored)
         return embedding_matrix, embedding_matrix if own_part is stored else self.matrix(own_part)
 
@@ -165,7 +167,7 @@ class Weights:
     def _use(self, name: str, shape: tuple[int, ...]) -> None:
         self._check(name)
         if (actual_shape := self._file.shape(name)) != shape:
-            raise ModelFileError(f"{self.where}: {name!r} has the shape {actual_shape}, expected {shape}")
+            raise ModelFileError(f"{self.location}: {name!r} has the shape {actual_shape}, expected {shape}")
         self._unused.discard(name)
         self._read_names.append(name)
 
@@ -178,4 +180,4 @@ class Weights:
 
     def _check(self, name: str) -> None:
         if name not in self:
-            raise ModelFileError(f"{self.where}: the tensor {name!r} is missing")
+            raise ModelFileError(f"{self.location}: the tensor {name!r} is missing")

@@ -117,12 +117,10 @@ def _parse_json(body: bytearray, max_depth: int) -> Any:
         value = _TOO_DEEP
     except UnicodeEncodeError:
         raise RequestError("a string in the body contains a lone surrogate, which UTF-8 cannot encode") from None
-    except ValueError as error:
-        if "integer string conversion" in str(error):  # Python reads integers of at most 4,300 digits
-            raise RequestError(
-                f"an integer in the body has more than {sys.get_int_max_str_digits():,} digits"
-            ) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not JSON: {error}") from None
+    except ValueError:  # from `int`, which reads at most 4,300 digits
+        raise RequestError(f"an integer in the body has more than {sys.get_int_max_str_digits():,} digits") from None
     if value is _TOO_DEEP or _measure_depth(value, max_depth) > max_depth:
         raise RequestError(f"arrays and objects in the body are nested more than {max_depth} deep")
     return value
@@ -142,9 +140,9 @@ def _check_messages(body: Any, max_messages: int) -> None:
 
 
 def _parse_finite(text: str) -> float:
-    """Parse a number. Raises ValueError if it is not finite, since JSON cannot represent such a number."""
+    """Parse a number. Raises RequestError if it is not finite, since JSON cannot represent such a number."""
     if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text[:40]} is not a finite number")
+        raise RequestError(f"the body is not JSON: {text[:40]} is not a finite number")
     return number
 
 

@@ -133,7 +133,7 @@ class Answer:
         if not self.has_token_ids:
             return {}
         tokens = [token for token in tokens if not token.is_prompt]
-        fields = [token_fields(token.id, self.vocabulary) | {"forced": token.forced} for token in tokens]
+        fields = [token_fields(token.id, self.vocabulary) | {"forced": token.is_forced} for token in tokens]
         return {"token_ids": [token.id for token in tokens], "tokens": fields}
 
     def _format_logprobs(self, tokens: Sequence[ShownToken], reading: SampleReader) -> dict[str, Any] | None:

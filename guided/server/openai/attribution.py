@@ -33,14 +33,14 @@ class ShownToken(NamedTuple):
 
     Attributes:
         id: the token's id.
-        forced: whether the specification or a tool forced it.
+        is_forced: whether the specification or a tool forced it.
         logprobs: None if not requested.
         is_text: whether it belongs to the text, not to the reasoning.
         is_prompt: whether it belongs to a prompt that the text repeats (`echo`).
     """
 
     id: int
-    forced: bool
+    is_forced: bool
     logprobs: TokenLogprobs | None
     is_text: bool = True
     is_prompt: bool = False
@@ -48,8 +48,11 @@ class ShownToken(NamedTuple):
     @classmethod
     def from_event(cls, event: StreamEvent, *, is_text: bool) -> list[ShownToken]:
         """The tokens of an event."""
-        scores: Sequence[TokenLogprobs | None] = event.logprobs or (None,) * len(event.tokens)
-        return [cls(id, event.forced, score, is_text) for id, score in zip(event.tokens, scores, strict=True)]
+        logprobs: Sequence[TokenLogprobs | None] = event.logprobs or (None,) * len(event.tokens)
+        return [
+            cls(id, event.forced, token_logprobs, is_text)
+            for id, token_logprobs in zip(event.tokens, logprobs, strict=True)
+        ]
 
 
 @dataclass(slots=True)
@@ -58,12 +61,12 @@ class _Group:
 
     Attributes:
         begin, end: the range of these characters.
-        kind: True: text; False: reasoning; None: neither, or still undecided.
+        is_text: whether they belong to the text, not to the reasoning; None: neither, or still undecided.
     """
 
     begin: int
     end: int
-    kind: bool | None = None
+    is_text: bool | None = None
     tokens: list[ShownToken] = field(default_factory=list)
 
 
@@ -97,7 +100,7 @@ class Attribution:
             self._groups.append(_Group(self.size, self.size + len(text), None, self._incomplete_tokens))
             self.size, self._incomplete_tokens = self.size + len(text), []
 
-    def mark(self, positions: Iterable[int], *, is_text: bool) -> None:
+    def set_is_text(self, positions: Iterable[int], *, is_text: bool) -> None:
         """Mark the characters at these positions, in ascending order, as text or reasoning."""
         groups = iter(self._groups)
         group = next(groups, None)
@@ -105,13 +108,13 @@ class Attribution:
             while group is not None and group.end <= position:
                 group = next(groups, None)
             if group is not None and group.begin <= position:
-                group.kind = group.kind or is_text
+                group.is_text = group.is_text or is_text
 
     def take_decided(self, decided_length: int) -> list[ShownToken]:
         """Remove and return the tokens of text and reasoning before `decided_length`, where undecided text begins."""
         out = list[ShownToken]()
-        while self._groups and (self._groups[0].end <= decided_length or self._groups[0].kind is not None):
+        while self._groups and (self._groups[0].end <= decided_length or self._groups[0].is_text is not None):
             group = self._groups.popleft()
-            if group.kind is not None:
-                out += [token._replace(is_text=group.kind) for token in group.tokens]
+            if group.is_text is not None:
+                out += [token._replace(is_text=group.is_text) for token in group.tokens]
         return out

@@ -35,7 +35,7 @@ class ConvertedRequest(StrictModel):
 
     @abstractmethod
     def chat_body(self) -> dict[str, Any]:
-        """The JSON object that `chat` parses."""
+        """The JSON object that `to_chat_request` parses."""
 
     @abstractmethod
     def chat_messages(self) -> tuple[list[dict[str, Any]], list[str]]:
@@ -57,7 +57,7 @@ class ConvertedRequest(StrictModel):
             text,
         )
 
-    def chat(self) -> ChatRequest:
+    def to_chat_request(self) -> ChatRequest:
         """This request as a chat completion request.
 
         Raises:
@@ -68,7 +68,7 @@ class ConvertedRequest(StrictModel):
 
     @contextmanager
     def rename_errors(self) -> Iterator[None]:
-        """Give fields in errors of the `chat` request the names that they have in this request."""
+        """Give fields in errors of the chat request the names that they have in this request."""
         try:
             yield
         except RequestError as error:
@@ -80,9 +80,9 @@ class ConvertedRequest(StrictModel):
                 retry_after=error.retry_after,
             ) from error
         except (SpecError, UnsupportedError) as error:
-            renamed = copy(error)  # a compiler owns the original, and may raise it again
-            renamed.pointer = self.rename_pointer(error.pointer)
-            raise renamed from error
+            renamed_error = copy(error)  # a compiler owns the original, and may raise it again
+            renamed_error.pointer = self.rename_pointer(error.pointer)
+            raise renamed_error from error
         except (BudgetError, MessageError, OptionError) as error:
             error_body = make_error_body(error)["error"]
             raise RequestError(
@@ -92,5 +92,5 @@ class ConvertedRequest(StrictModel):
             ) from error
 
     def rename_param(self, name: str | None) -> str | None:
-        """The name that a field of `chat` has in this request."""
+        """The name that a field of the chat request has in this request."""
         return self.rename(name) if name else None

@@ -206,7 +206,7 @@ class SampleReader:
                 case AnswerText(text, reasoning=True, positions=positions):
                     if self.options.shows_reasoning:
                         self._reasoning.append(text)
-                        self._attribution.mark(positions, is_text=False)
+                        self._attribution.set_is_text(positions, is_text=False)
                         deltas.append(ReasoningDelta(text))
                 case AnswerText(text, positions=positions):
                     deltas += self._add_text(text, positions)
@@ -231,7 +231,7 @@ class SampleReader:
         if not text:
             return []
         self._text.append(text)
-        self._attribution.mark(positions, is_text=True)
+        self._attribution.set_is_text(positions, is_text=True)
         if self._json is not None:
             self._json.read(text)
         return [TextDelta(text)]

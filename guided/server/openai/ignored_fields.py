@@ -22,7 +22,7 @@ class AllowedValues:
     """The values, in addition to null, that a field may have, and the reason why other values are refused."""
 
     values: tuple[Any, ...]
-    why: str
+    reason: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._check)
@@ -34,7 +34,7 @@ class AllowedValues:
         if value is None or any(type(value) is type(accepted) and value == accepted for accepted in self.values):
             return value
         advice = " or ".join(["; leave it out", *(f"write {brief(accepted)}" for accepted in self.values)])
-        raise ValueError(f"{brief(value)} is not supported: {self.why}{advice}")
+        raise ValueError(f"{brief(value)} is not supported: {self.reason}{advice}")
 
 
 _NO_TEMPLATE = "only the operator of the server chooses the chat template"

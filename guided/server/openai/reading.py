@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 
@@ -49,7 +49,7 @@ class StrictModel(BaseModel):
         known_names = _list_names(cls)
         if isinstance(value, dict) and cls.model_config["extra"] == "forbid" and not value.keys() <= known_names.keys():
             name = next(name for name in value if name not in known_names)
-            similar_name = close_name(name, known_names)
+            similar_name = find_closest_name(name, known_names)
             hint = cls.hints.get(name) or (f"did you mean {similar_name}?" if similar_name else "")
             raise fault(f"unknown field {brief(name)}{hint and ': '}{hint}", name)
         return value

@@ -306,8 +306,8 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     @model_validator(mode="after")
     def _check_length(self) -> Self:
         if None not in (limits := {self.max_tokens, self.max_completion_tokens}) and len(limits) > 1:
-            both = f"max_tokens={self.max_tokens} and max_completion_tokens={self.max_completion_tokens}"
-            raise ValueError(f"{both} contradict each other: give only one")
+            given_fields = f"max_tokens={self.max_tokens} and max_completion_tokens={self.max_completion_tokens}"
+            raise ValueError(f"{given_fields} contradict each other: give only one")
         return self
 
     @model_validator(mode="after")

@@ -28,7 +28,7 @@ def read_converted(server: Server, kind: type[_Body], value: Any) -> tuple[_Body
     """
     body = read_request(kind, value)
     server.check_model(body.model)
-    chat = body.chat()
+    chat = body.to_chat_request()
     with body.rename_errors():
         return body, prepare_request(server, chat, allow_server_tools=False)
 

@@ -164,9 +164,9 @@ int64_t BudgetMasks::reach(int32_t state) {
       max_distance = std::max(max_distance, needed_tokens < kUnreachable ? needed_tokens : 0);
     for (const auto& [needed_tokens, token] : thread_outlook.leaving)
       max_distance = std::max(max_distance, needed_tokens < kUnreachable ? needed_tokens : 0);
-    std::vector<int32_t> uncertain;
-    append_uncertain(t, thread_outlook, table, uncertain);
-    for (int32_t token : uncertain)
+    std::vector<int32_t> uncertain_tokens;
+    append_uncertain(t, thread_outlook, table, uncertain_tokens);
+    for (int32_t token : uncertain_tokens)
       if (const int64_t needed_tokens = distance_after(state, token); needed_tokens < INT64_MAX)
         max_distance = std::max(max_distance, needed_tokens);
   }
@@ -177,7 +177,7 @@ int64_t BudgetMasks::reach(int32_t state) {
 void BudgetMasks::fill(int32_t state, int64_t max_distance, uint32_t* row) {
   const auto words = static_cast<size_t>(masks_.vocabulary().words);
   std::vector<uint32_t> allowed(words, 0), thread_mask;
-  std::vector<int32_t> uncertain;
+  std::vector<int32_t> uncertain_tokens;
   const Config& c = arena_.config(state);
   for (const Thread& t : c) {
     if (t.pos == kExit || arena_.grammar().positions[t.pos].bytes.count() == 0) continue;
@@ -188,15 +188,16 @@ void BudgetMasks::fill(int32_t state, int64_t max_distance, uint32_t* row) {
       if (needed_tokens <= max_distance) tokens->add_to(thread_mask.data());
     for (const auto& [needed_tokens, token] : thread_outlook.leaving)
       if (needed_tokens <= max_distance) set_bit(thread_mask.data(), token);
-    const size_t first_uncertain = uncertain.size();
-    append_uncertain(t, thread_outlook, table, uncertain);
-    for (size_t k = first_uncertain; k < uncertain.size(); ++k) clear_bit(thread_mask.data(), uncertain[k]);
+    const size_t first_uncertain = uncertain_tokens.size();
+    append_uncertain(t, thread_outlook, table, uncertain_tokens);
+    for (size_t k = first_uncertain; k < uncertain_tokens.size(); ++k)
+      clear_bit(thread_mask.data(), uncertain_tokens[k]);
     for (size_t w = 0; w < words; ++w) allowed[w] |= thread_mask[w];
   }
   // If distances are upper bounds, the first tokens of the texts must be examined. Exact distances have no such texts.
-  if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, uncertain);
-  sort_unique(uncertain);
-  for (int32_t token : uncertain)
+  if (arena_.grammar().token_distance.empty()) completions_.first_tokens(state, uncertain_tokens);
+  sort_unique(uncertain_tokens);
+  for (int32_t token : uncertain_tokens)
     distance_after(state, token) <= max_distance ? set_bit(allowed.data(), token) : clear_bit(allowed.data(), token);
   masks_.recipe(state).write(row, masks_.vocabulary().words);
   for (size_t w = 0; w < words; ++w) row[w] &= allowed[w];

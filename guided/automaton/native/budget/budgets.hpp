@@ -62,9 +62,9 @@ class BudgetMasks {
     // Tokens to examine only if an entry may become a seen value; tokens to examine always.
     std::vector<int32_t> if_alive, always;
   };
-  bool is_bounded(int32_t state) const;
+  bool has_reach_bound(int32_t state) const;
   const Bound& bound(const Thread& thread, TokenTable& table);
-  int classify_doubt(int32_t state, int64_t& bytes);
+  int when_to_examine(int32_t state, int64_t& bytes);
   std::optional<std::pair<Thread, int64_t>> nearest_repeat(const Thread& thread);
   std::optional<std::pair<Thread, int64_t>> next_entry(Thread thread);
   int64_t bytes_through_repeat(const Thread& thread);

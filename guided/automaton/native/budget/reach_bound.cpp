@@ -32,15 +32,15 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   if (!inserted) return it->second;
   const Uniqueness& uniqueness = arena_.uniqueness();
   int64_t sum = 0;
-  int32_t entries = -1;
+  int32_t entry_count = -1;
   for (int32_t current = config; current >= 0;) {
     const Completion& c = completions_.completion(current);
     if (c.total >= kUnreachable || completions_.is_draft(current)) return kUnreachable;
     for (const Thread& t : arena_.config(current)) {
       if (t.pos == kExit) continue;
       const int32_t own_entries = uniqueness.count_entries(t.mem);
-      if (entries >= 0 && own_entries > entries) return kUnreachable;
-      entries = std::max(entries, own_entries);
+      if (entry_count >= 0 && own_entries > entry_count) return kUnreachable;
+      entry_count = std::max(entry_count, own_entries);
     }
     sum += static_cast<int64_t>(c.symbols.size());
     if (sum > kMaxBytes) return kUnreachable;
@@ -58,8 +58,8 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
   const Grammar& g = arena_.grammar();
   std::vector<std::pair<Thread, int64_t>> queue{{thread, 0}};
   std::unordered_set<Thread, ThreadHash> visited{thread};
-  auto add = [&](const Thread& to, int64_t bytes) {
-    if (queue.size() < kMaxThreads && visited.insert(to).second) queue.push_back({to, bytes});
+  auto add = [&](const Thread& target, int64_t bytes) {
+    if (queue.size() < kMaxThreads && visited.insert(target).second) queue.push_back({target, bytes});
   };
   for (size_t i = 0; i < queue.size(); ++i) {
     const auto [t, bytes] = queue[i];
@@ -69,10 +69,10 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thre
     std::vector<int32_t> targets;
     for (int b = 0; b < 256; ++b) {
       const auto byte = static_cast<uint8_t>(b);
-      const int32_t to = p.bytes.has(byte) ? g.step(t.pos, byte) : -1;
-      if (to < 0 || std::find(targets.begin(), targets.end(), to) != targets.end()) continue;
-      targets.push_back(to);
-      add({to, t.reg, t.ret, arena_.uniqueness().read(t.mem, byte)}, bytes + 1);
+      const int32_t target = p.bytes.has(byte) ? g.step(t.pos, byte) : -1;
+      if (target < 0 || std::find(targets.begin(), targets.end(), target) != targets.end()) continue;
+      targets.push_back(target);
+      add({target, t.reg, t.ret, arena_.uniqueness().read(t.mem, byte)}, bytes + 1);
     }
     for (const EffectEdge& e : g.effects_of(p)) {
       Thread next = t;
@@ -134,11 +134,11 @@ int64_t BudgetMasks::bytes_through_repeat(const Thread& thread) {
 // When tokens that lead to a state must be examined. 0: never; 1: only if the entry that is being read before the token
 // may still become a seen value; 2: always. If the state needs more than `bytes` to the end, `bytes` becomes this
 // number.
-int BudgetMasks::classify_doubt(int32_t state, int64_t& bytes) {
+int BudgetMasks::when_to_examine(int32_t state, int64_t& bytes) {
   if (state == kDead) return 2;
   Uniqueness& uniqueness = arena_.uniqueness();
   const std::vector<Thread> threads(arena_.config(state).begin(), arena_.config(state).end());
-  int doubt = 0;
+  int verdict = 0;
   for (const Thread& t : threads) {
     if (t.pos == kExit) continue;
     int64_t needed_bytes = text_bytes(arena_.intern({t}, false));
@@ -146,38 +146,39 @@ int BudgetMasks::classify_doubt(int32_t state, int64_t& bytes) {
     if (cannot_repeat_here || needed_bytes >= kUnreachable) {
       const int64_t repeat_bytes = bytes_through_repeat(t);
       if (repeat_bytes >= kUnreachable)
-        doubt = std::max(doubt, needed_bytes < kUnreachable && uniqueness.has_no_new_entry(t.mem) ? 1 : 2);
+        verdict = std::max(verdict, needed_bytes < kUnreachable && uniqueness.has_no_new_entry(t.mem) ? 1 : 2);
       if (repeat_bytes < kUnreachable)
         needed_bytes = needed_bytes < kUnreachable ? std::max(needed_bytes, repeat_bytes) : repeat_bytes;
     }
     if (needed_bytes >= kUnreachable) return 2;
     bytes = std::max(bytes, needed_bytes);
   }
-  return doubt;
+  return verdict;
 }
 
 const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& table) {
-  Thread noting_thread = thread;
-  noting_thread.mem = arena_.uniqueness().with_noting(thread.mem);
-  auto [it, inserted] = bounds_.try_emplace(noting_thread);
+  Thread thread_with_unknown_values = thread;
+  thread_with_unknown_values.mem = arena_.uniqueness().with_noting(thread.mem);
+  auto [it, inserted] = bounds_.try_emplace(thread_with_unknown_values);
   Bound& out = it->second;
   if (!inserted) return out;
-  const int32_t start = arena_.state_of_thread(noting_thread);
+  const int32_t start = arena_.state_of_thread(thread_with_unknown_values);
   auto add = [&](int32_t state, auto&& each_token) {
-    const int doubt = classify_doubt(state, out.bytes);
-    if (doubt > 0 && out.is_known)
+    const int verdict = when_to_examine(state, out.bytes);
+    if (verdict > 0 && out.is_known)
       each_token([&](int32_t token) {
-        (doubt == 1 ? out.if_alive : out.always).push_back(token);
+        (verdict == 1 ? out.if_alive : out.always).push_back(token);
         out.is_known = out.always.size() <= kMaxExamined;
       });
   };
   out.is_known = !table.overflow;
   if (out.is_known) {
-    const std::shared_ptr<const TokenGroups> token_groups = groups(noting_thread, table);
+    const std::shared_ptr<const TokenGroups> token_groups = groups(thread_with_unknown_values, table);
     for (const TokenGroup& g : *token_groups)
-      add(step(start, g.representative), [&](auto&& visit) { g.tokens.each(visit); });
-    masks_.each_remainder(noting_thread, table,
-                          [&](int32_t token, int32_t state) { add(state, [&](auto&& visit) { visit(token); }); });
+      add(step(start, g.representative), [&](auto&& add_token) { g.tokens.each(add_token); });
+    masks_.each_remainder(thread_with_unknown_values, table, [&](int32_t token, int32_t state) {
+      add(state, [&](auto&& add_token) { add_token(token); });
+    });
   }
   out.has_many_if_alive = out.if_alive.size() > kMaxExamined;
   if (out.has_many_if_alive) out.if_alive = {};
@@ -185,7 +186,7 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
   return out;
 }
 
-bool BudgetMasks::is_bounded(int32_t state) const {
+bool BudgetMasks::has_reach_bound(int32_t state) const {
   return arena_.config(state).has_seen_set && arena_.grammar().token_distance.empty() &&
          masks_.vocabulary().byte_complete;
 }
@@ -194,7 +195,7 @@ bool BudgetMasks::is_bounded(int32_t state) const {
 // it, if that is shorter. So it is consistent with reach_bound(), which bounds the completions after tokens.
 int64_t BudgetMasks::distance(int32_t state) {
   int64_t min_distance = completions_.distance(state);
-  if (min_distance <= 1 || !is_bounded(state)) return min_distance;
+  if (min_distance <= 1 || !has_reach_bound(state)) return min_distance;
   std::vector<int32_t> first_ids;
   completions_.first_tokens(state, first_ids);
   for (int32_t token : first_ids)
@@ -204,11 +205,11 @@ int64_t BudgetMasks::distance(int32_t state) {
 }
 
 int64_t BudgetMasks::reach_bound(int32_t state) {
-  if (!is_bounded(state)) return kUnreachable;
+  if (!has_reach_bound(state)) return kUnreachable;
   const Config& c = arena_.config(state);
   Uniqueness& uniqueness = arena_.uniqueness();
   int64_t max_distance = 0;
-  std::vector<int32_t> uncertain;
+  std::vector<int32_t> uncertain_tokens;
   for (const Thread& t : c) {
     if (t.pos == kExit) continue;
     const Position& p = arena_.grammar().positions[t.pos];
@@ -220,12 +221,12 @@ int64_t BudgetMasks::reach_bound(int32_t state) {
     for (int64_t values = uniqueness.count_values(t.mem) + masks_.vocabulary().max_token_bytes; values > 0; values /= 2)
       ++extra_bytes;
     max_distance = std::max(max_distance, b.bytes + extra_bytes);
-    uncertain.insert(uncertain.end(), b.always.begin(), b.always.end());
+    uncertain_tokens.insert(uncertain_tokens.end(), b.always.begin(), b.always.end());
     if (!uniqueness.may_become_seen(t.mem)) continue;
     if (b.has_many_if_alive) return kUnreachable;
-    uncertain.insert(uncertain.end(), b.if_alive.begin(), b.if_alive.end());
+    uncertain_tokens.insert(uncertain_tokens.end(), b.if_alive.begin(), b.if_alive.end());
   }
-  for (int32_t token : uncertain)
+  for (int32_t token : uncertain_tokens)
     if (const int64_t needed_tokens = distance_after(state, token); needed_tokens < INT64_MAX)
       max_distance = std::max(max_distance, needed_tokens);
   return max_distance;

@@ -25,13 +25,13 @@ const RestBound::Entry& RestBound::entry_at(int32_t start) {
   Entry& out = it->second;
   if (!inserted) return out;
   std::unordered_set<int32_t> visited{start};
-  out.inside.push_back(start);
+  out.positions_inside.push_back(start);
   auto add = [&](int32_t to) {
-    if (visited.insert(to).second) out.inside.push_back(to);
+    if (visited.insert(to).second) out.positions_inside.push_back(to);
   };
-  for (size_t i = 0; i < out.inside.size(); ++i) {
+  for (size_t i = 0; i < out.positions_inside.size(); ++i) {
     CallMeter::work(kPositionWork);
-    const Position& p = grammar_.positions[out.inside[i]];
+    const Position& p = grammar_.positions[out.positions_inside[i]];
     grammar_.each_next(p, add);
     for (const CallEdge& call : grammar_.calls_of(p)) add(call.after);
     for (const EffectEdge& e : grammar_.effects_of(p)) {
@@ -69,18 +69,18 @@ int RestBound::loop_bytes(int32_t position) const {
   return loop_count > 1 ? 2 : 0;
 }
 
-// Collects the positions inside entries, and inside the rules that they call. `of_few_strings`: whether to consider
+// Collects the positions inside entries, and inside the rules that they call. `is_finite`: whether to consider
 // entries that are one of a few strings, or all other entries. Returns false if there is something other than bytes and
 // counts, such as nested entries or control tokens.
-bool RestBound::collect_inside(bool of_few_strings, std::vector<int32_t>& inside) {
+bool RestBound::collect_inside(bool is_finite, std::vector<int32_t>& positions_inside) {
   // By rule: the number of frames that contain its positions, including its own frame.
   std::vector<int64_t> frame_counts(grammar_.rules.size(), 0);
   for (const EffectEdge& e : grammar_.effects)
-    if (e.effect.op == Effect::Begin && arena_.finite_strings().begins_one_of_few(e.to) == of_few_strings)
-      for (int32_t position : entry_at(e.to).inside) inside.push_back(position);
-  sort_unique(inside);
-  for (size_t i = 0; i < inside.size(); ++i) {
-    const Position& p = grammar_.positions[inside[i]];
+    if (e.effect.op == Effect::Begin && arena_.finite_strings().begins_one_of_few(e.to) == is_finite)
+      for (int32_t position : entry_at(e.to).positions_inside) positions_inside.push_back(position);
+  sort_unique(positions_inside);
+  for (size_t i = 0; i < positions_inside.size(); ++i) {
+    const Position& p = grammar_.positions[positions_inside[i]];
     if (p.token_lo < p.token_hi) return false;
     for (const EffectEdge& edge : grammar_.effects_of(p))
       if (edge.effect.op != Effect::Keep && edge.effect.op != Effect::Inc) return false;
@@ -92,22 +92,23 @@ bool RestBound::collect_inside(bool of_few_strings, std::vector<int32_t>& inside
       frames_per_entry_ = std::max(frames_per_entry_, frame_count);
       if (rule.kind == RuleKind::Set) return false;
       if (rule.max >= 0) bounded_counters_.push_back(call.rule);
-      for (int32_t position = rule.base; position < rule.base + rule.size; ++position) inside.push_back(position);
+      for (int32_t position = rule.base; position < rule.base + rule.size; ++position)
+        positions_inside.push_back(position);
     }
   }
   return true;
 }
 
 // Calls visit(position, bytes) for the next positions in an entry, in the same frame or in a called one.
-template <class Visit>
-void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
+template <class Callback>
+void RestBound::for_each_successor_in_entry(int32_t position, Callback&& callback) const {
   const Position& p = grammar_.positions[position];
-  grammar_.each_next(p, [&](int32_t to) { visit(to, 1); });
+  grammar_.each_next(p, [&](int32_t to) { callback(to, 1); });
   for (const EffectEdge& edge : grammar_.effects_of(p))
-    if (edge.effect.op == Effect::Inc) visit(edge.to, 0);
+    if (edge.effect.op == Effect::Inc) callback(edge.to, 0);
   for (const CallEdge& call : grammar_.calls_of(p)) {
-    visit(grammar_.rules[call.rule].start, 0);
-    visit(call.after, bytes_of(tree_.rule_cost(call.rule)));
+    callback(grammar_.rules[call.rule].start, 0);
+    callback(call.after, bytes_of(tree_.rule_cost(call.rule)));
   }
 }
 
@@ -116,13 +117,13 @@ void RestBound::each_next_inside(int32_t position, Visit&& visit) const {
 // that there is a longest text.
 bool RestBound::bound_entries() {
   max_seen_ = INT32_MAX;
-  std::vector<int32_t> inside, few_string_positions;
-  if (!collect_inside(false, inside) || !collect_inside(true, few_string_positions)) return false;
+  std::vector<int32_t> positions_inside, few_string_positions;
+  if (!collect_inside(false, positions_inside) || !collect_inside(true, few_string_positions)) return false;
   std::unordered_map<int32_t, int64_t> bytes_to_new_value, longest_bytes;
   int64_t end_bytes = 0, max_bytes = 0;
   const bool are_unbounded = arena_.unbounded().has_only_unbounded_entries();
   const int64_t new_end_bytes = are_unbounded ? kNewEndBytesOfStrings : kNewEndBytes;
-  for (int32_t position : inside) {
+  for (int32_t position : positions_inside) {
     const Rule& rule = grammar_.rule_at(position);
     end_bytes =
         std::max(end_bytes, times(bytes_of(tree_.cost(position)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
@@ -130,26 +131,27 @@ bool RestBound::bound_entries() {
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = inside.size(); i-- > 0;) {
+    for (size_t i = positions_inside.size(); i-- > 0;) {
       CallMeter::work(kPositionWork);
-      int64_t min_bytes = bytes_to_new_value.contains(inside[i]) ? bytes_to_new_value[inside[i]] : kUnreachable;
+      int64_t min_bytes =
+          bytes_to_new_value.contains(positions_inside[i]) ? bytes_to_new_value[positions_inside[i]] : kUnreachable;
       const int64_t previous = min_bytes;
-      each_next_inside(inside[i], [&](int32_t to, int64_t bytes) {
+      for_each_successor_in_entry(positions_inside[i], [&](int32_t to, int64_t bytes) {
         if (auto it = bytes_to_new_value.find(to); it != bytes_to_new_value.end())
           min_bytes = std::min(min_bytes, it->second + bytes);
       });
       if (min_bytes == previous) continue;
-      bytes_to_new_value[inside[i]] = min_bytes;
+      bytes_to_new_value[positions_inside[i]] = min_bytes;
       changed = true;
     }
   }
-  for (int32_t position : inside) {
+  for (int32_t position : positions_inside) {
     auto it = bytes_to_new_value.find(position);
     max_bytes = std::max(max_bytes, it != bytes_to_new_value.end() ? it->second + end_bytes + new_end_bytes
                                                                    : longest_from(position, longest_bytes, 0));
   }
   // For one of a few strings, an unseen string is looked up; for other entries, an unseen value is searched.
-  if (!inside.empty() && is_reachable(max_bytes))
+  if (!positions_inside.empty() && is_reachable(max_bytes))
     max_seen_ = static_cast<int32_t>(
         std::min(are_unbounded ? INT32_MAX : kMinSearchedStates / (max_bytes + 1), int64_t{1} << (new_end_bytes - 1)));
   for (int32_t position : few_string_positions)
@@ -157,11 +159,11 @@ bool RestBound::bound_entries() {
   if (!is_reachable(max_bytes)) return false;
   entry_bytes_ = times(max_bytes, frames_per_entry_);
   min_distance_to_bound_ = max_bytes + vocabulary_.max_token_bytes;
-  return has_space_below_bounds();
+  return may_still_count();
 }
 
 // Whether every bounded count leaves space for an unseen value, wherever a token ends.
-bool RestBound::has_space_below_bounds() const {
+bool RestBound::may_still_count() const {
   for (int32_t r : bounded_counters_) {
     const Rule& rule = grammar_.rules[r];
     if (rule.max < min_distance_to_bound_) return false;
@@ -172,19 +174,21 @@ bool RestBound::has_space_below_bounds() const {
 }
 
 // The longest text of an entry from a position on, in its frame; kUnreachable if there is no longest text.
-int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const {
-  auto [it, inserted] = longest.try_emplace(position, kUnreachable);
+int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest_lengths,
+                                int depth) const {
+  auto [it, inserted] = longest_lengths.try_emplace(position, kUnreachable);
   if (!inserted || depth > kMaxNesting) return it->second;  // in progress, so there is a loop
   int64_t out = 0;
   const Position& p = grammar_.positions[position];
   for (const EffectEdge& edge : grammar_.effects_of(p))
     if (edge.effect.op == Effect::Inc) return kUnreachable;
-  grammar_.each_next(p, [&](int32_t to) { out = std::max(out, plus(1, longest_from(to, longest, depth + 1))); });
+  grammar_.each_next(p,
+                     [&](int32_t to) { out = std::max(out, plus(1, longest_from(to, longest_lengths, depth + 1))); });
   for (const CallEdge& call : grammar_.calls_of(p)) {
-    const int64_t rule_cost = longest_from(grammar_.rules[call.rule].start, longest, depth + 1);
-    out = std::max(out, plus(rule_cost, longest_from(call.after, longest, depth + 1)));
+    const int64_t rule_cost = longest_from(grammar_.rules[call.rule].start, longest_lengths, depth + 1);
+    out = std::max(out, plus(rule_cost, longest_from(call.after, longest_lengths, depth + 1)));
   }
-  return longest[position] = out;
+  return longest_lengths[position] = out;
 }
 
 // ---- frames
@@ -196,7 +200,7 @@ RestBound::RegisterEffects RestBound::effects_of_rule(int32_t r) const {
       const Effect::Op op = grammar_.effects[i].effect.op;
       if (op == Effect::Put) effects.puts.push_back(i);
       if (op == Effect::Inc) effects.incs.push_back(i);
-      if (op == Effect::More) effects.mores.push_back(i);
+      if (op == Effect::More) effects.more_effects.push_back(i);
     }
   }
   return effects;
@@ -204,9 +208,9 @@ RestBound::RegisterEffects RestBound::effects_of_rule(int32_t r) const {
 
 // Whether the tree's text only depends on the register at the start of an iteration or member, with all members to
 // choose from, and at the end of a member, where the frame ends or another member follows.
-bool RestBound::has_known_shape(int32_t r, const RegisterEffects& effects) const {
+bool RestBound::is_supported_pattern(int32_t r, const RegisterEffects& effects) const {
   const Rule& rule = grammar_.rules[r];
-  if (rule.kind == RuleKind::Plain) return effects.puts.empty() && effects.incs.empty() && effects.mores.empty();
+  if (rule.kind == RuleKind::Plain) return effects.puts.empty() && effects.incs.empty() && effects.more_effects.empty();
   auto members = [&](const Position& p) {
     std::vector<int64_t> out;
     for (const EffectEdge& edge : grammar_.effects_of(p))
@@ -345,7 +349,7 @@ int64_t RestBound::rule_cost(int32_t r, int depth) {
   const Rule& rule = grammar_.rules[r];
   effects_[r] = effects_of_rule(r);
   int64_t cost = kUnreachable;
-  if (rule.size > 0 && has_known_shape(r, effects_[r])) {
+  if (rule.size > 0 && is_supported_pattern(r, effects_[r])) {
     if (rule.kind == RuleKind::Plain) cost = rest(rule.start, depth);
     if (rule.kind == RuleKind::Counter) {
       more_iterations_[r] = count_more_iterations(r);
@@ -362,7 +366,7 @@ int64_t RestBound::rule_cost(int32_t r, int depth) {
 // the cost of every member that may be chosen to satisfy it.
 int64_t RestBound::permutation_cost(int32_t r, int depth) {
   const Rule& rule = grammar_.rules[r];
-  const int64_t separator_cost = max_rest(effects_[r].mores, depth);
+  const int64_t separator_cost = max_rest(effects_[r].more_effects, depth);
   int64_t sum = 0, written_count = 0, max_member_cost = 0;
   std::vector<int32_t> optional_effects;
   auto member = [&](int32_t i) { return static_cast<size_t>(grammar_.effects[i].effect.a); };
@@ -399,7 +403,7 @@ int64_t RestBound::register_cost(int32_t r) {
   if (rule.kind == RuleKind::Plain) return 0;
   if (!is_reachable(rule_costs_[r])) return kUnreachable;
   if (rule.kind == RuleKind::Counter) return max_rest(effects.incs, 0);
-  const int64_t separator_cost = max_rest(effects.mores, 0);
+  const int64_t separator_cost = max_rest(effects.more_effects, 0);
   std::vector<int64_t> member_costs(rule.required.size(), 0);
   int64_t sum = 0, max_member_cost = 0;
   for (int32_t i : effects.puts) {
@@ -429,10 +433,10 @@ void RestBound::prepare() {
   // A current entry may also have to end differently.
   for (const auto& [begin, entry] : entries_) {
     int64_t max_bytes = 0, max_after_entry = 0;
-    for (int32_t position : entry.inside)
+    for (int32_t position : entry.positions_inside)
       max_bytes = std::max(max_bytes, is_reachable(tree_.cost(position)) ? bytes_of(tree_.cost(position)) : 0);
     for (int32_t to : entry.after_entry) max_after_entry = std::max(max_after_entry, rests_[to]);
-    for (int32_t position : entry.inside)
+    for (int32_t position : entry.positions_inside)
       rests_[position] = std::max(rests_[position], plus(max_after_entry, plus(entry_bytes_, max_bytes)));
   }
   for (size_t r = 0; r < rule_count; ++r) rule_cost(static_cast<int32_t>(r), 0);
@@ -449,7 +453,7 @@ int64_t RestBound::rest_of_frame(const Thread& t) const {
   return plus(rests_[t.pos], times(register_costs_[r], std::max<int64_t>(0, rule.min - t.reg) + more_iterations_[r]));
 }
 
-RestBound::Rest RestBound::rest_of_caller(int32_t config) {
+RestBound::RemainingTokens RestBound::rest_of_caller(int32_t config) {
   std::vector<int32_t> stack{config};
   while (!stack.empty()) {
     const int32_t current = stack.back();
@@ -461,12 +465,12 @@ RestBound::Rest RestBound::rest_of_caller(int32_t config) {
     for (const Thread& t : arena_.config(current))
       if (t.pos != kExit && !caller_rests_.contains(t.ret)) stack.push_back(t.ret);
     if (stack.size() > stack_size) continue;
-    Rest out;
+    RemainingTokens out;
     for (const Thread& t : arena_.config(current)) {
       if (t.pos == kExit) continue;
-      const Rest outside = caller_rests_.at(t.ret);
-      out.now = std::max(out.now, plus(rest_of_frame(t), outside.now));
-      const int64_t worst_here = plus(worst_in_rule_[grammar_.positions[t.pos].rule], outside.now);
+      const RemainingTokens outside = caller_rests_.at(t.ret);
+      out.from_here = std::max(out.from_here, plus(rest_of_frame(t), outside.from_here));
+      const int64_t worst_here = plus(worst_rests_[grammar_.positions[t.pos].rule], outside.from_here);
       out.after_token = std::max({out.after_token, worst_here, outside.after_token});
     }
     caller_rests_.emplace(current, out);
@@ -476,7 +480,7 @@ RestBound::Rest RestBound::rest_of_caller(int32_t config) {
   return caller_rests_.at(config);
 }
 
-int64_t RestBound::after_token(int32_t state) {
+int64_t RestBound::bound_after_token(int32_t state) {
   if (!is_prepared_) prepare();
   if (!is_known_) return kUnreachable;
   int64_t max_tokens = 0;
@@ -487,9 +491,9 @@ int64_t RestBound::after_token(int32_t state) {
     if (std::ranges::find(bounded_counters_, r) != bounded_counters_.end() &&
         t.reg + min_distance_to_bound_ > grammar_.rules[r].max)
       max_tokens = kUnreachable;
-    const Rest outside = rest_of_caller(t.ret);
-    max_tokens =
-        std::max({max_tokens, plus(worst_in_rule_[grammar_.positions[t.pos].rule], outside.now), outside.after_token});
+    const RemainingTokens outside = rest_of_caller(t.ret);
+    max_tokens = std::max(
+        {max_tokens, plus(worst_rests_[grammar_.positions[t.pos].rule], outside.from_here), outside.after_token});
   }
   const int64_t previous_bound = least_rests_.get(state);
   if (previous_bound < 0 || max_tokens < previous_bound) arena_.charge(least_rests_.set(state, max_tokens));

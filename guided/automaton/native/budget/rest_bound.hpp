@@ -45,37 +45,37 @@ class RestBound {
         spells_runs_(spells_runs),
         least_rests_(least_rests) {}
   // The bound for a state; kUnreachable if it is unknown. The caller must hold the arena's lock.
-  int64_t after_token(int32_t state);
+  int64_t bound_after_token(int32_t state);
 
  private:
   // Upper bounds on the number of tokens that a return configuration still needs: from its positions; and after any
   // bytes of a token that are read from there.
-  struct Rest {
-    int64_t now = 0, after_token = 0;
+  struct RemainingTokens {
+    int64_t from_here = 0, after_token = 0;
   };
   struct Entry {
-    std::vector<int32_t> inside, after_entry;  // positions of the entry's frame: in the entry; right after it
+    std::vector<int32_t> positions_inside, after_entry;  // positions of the entry's frame: in the entry; right after it
   };
   struct Member {  // a rule in a strongly connected component of the call graph
     int32_t rule;
-    std::vector<int32_t> calling, callees;
-    int64_t rounds;
+    std::vector<int32_t> calling_positions, callees;
+    int64_t max_recurrences_in_token;
     bool reads_byte;  // whether a byte is read before each of its calls
   };
   struct RegisterEffects {  // the effects on a rule's register
-    std::vector<int32_t> puts, incs, mores;
+    std::vector<int32_t> puts, incs, more_effects;
   };
   void prepare();
   bool bound_entries();
-  bool collect_inside(bool of_few_strings, std::vector<int32_t>& inside);
-  bool has_space_below_bounds() const;
-  template <class Visit>
-  void each_next_inside(int32_t position, Visit&& visit) const;
-  int64_t longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest, int depth) const;
+  bool collect_inside(bool is_finite, std::vector<int32_t>& positions_inside);
+  bool may_still_count() const;
+  template <class Callback>
+  void for_each_successor_in_entry(int32_t position, Callback&& callback) const;
+  int64_t longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest_lengths, int depth) const;
   const Entry& entry_at(int32_t begin);
   int loop_bytes(int32_t position) const;
   RegisterEffects effects_of_rule(int32_t rule) const;
-  bool has_known_shape(int32_t rule, const RegisterEffects& effects) const;
+  bool is_supported_pattern(int32_t rule, const RegisterEffects& effects) const;
   int64_t count_more_iterations(int32_t rule) const;
   int64_t rest(int32_t position, int depth);
   int64_t rest_along_tree(int32_t position, int depth);
@@ -88,13 +88,13 @@ class RestBound {
   void bound_rules();
   void bound_component(const std::vector<int32_t>& rules, const std::vector<int32_t>& component);
   int64_t max_bytes_in_token(const ByteSet& bytes) const;
-  int64_t max_rounds(std::vector<Member>& members) const;
+  int64_t max_recurrences(std::vector<Member>& members) const;
   template <class IsLeftOut>
   bool has_cycle(const std::vector<Member>& members, IsLeftOut&& is_left_out) const;
-  ByteSet bytes_before_calls(int32_t rule, const std::vector<int32_t>& calling, bool& reads_byte) const;
+  ByteSet bytes_before_calls(int32_t rule, const std::vector<int32_t>& calling_positions, bool& reads_byte) const;
   ByteSet first_bytes(int32_t rule) const;
   int64_t rest_of_frame(const Thread& thread) const;
-  Rest rest_of_caller(int32_t config);
+  RemainingTokens rest_of_caller(int32_t config);
 
   Arena& arena_;
   const Grammar& grammar_;
@@ -115,9 +115,9 @@ class RestBound {
   std::vector<int64_t> register_costs_;   // by rule: the most that its register requires; for a counter, per iteration
   std::vector<int64_t> more_iterations_;  // by counter: the iterations after the minimum
   // By rule: the rest from the worst position in it and in the rules that it calls.
-  std::vector<int64_t> worst_in_rule_;
+  std::vector<int64_t> worst_rests_;
   std::unordered_map<int32_t, Entry> entries_;  // by start
-  std::unordered_map<int32_t, Rest> caller_rests_;
+  std::unordered_map<int32_t, RemainingTokens> caller_rests_;
 };
 
 }  // namespace guided

@@ -25,7 +25,7 @@ void RestBound::bound_rules() {
   const std::vector<int32_t> component = components(callees);
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
-  worst_in_rule_.assign(n, 0);
+  worst_rests_.assign(n, 0);
   for (const auto& rules : members)  // callees first
     if (!rules.empty()) bound_component(rules, component);
 }
@@ -47,39 +47,40 @@ void RestBound::bound_component(const std::vector<int32_t>& rules, const std::ve
       for (const CallEdge& call : grammar_.calls_of(p)) {
         const int64_t after_call = call.tail ? 0 : plus(rests_[call.after], register_rest);
         if (component[call.rule] != component[r]) {
-          worst_position = std::max(worst_position, plus(worst_in_rule_[call.rule], after_call));
+          worst_position = std::max(worst_position, plus(worst_rests_[call.rule], after_call));
         } else {
           max_after_call = std::max(max_after_call, after_call);
-          member.calling.push_back(pos);
+          member.calling_positions.push_back(pos);
           member.callees.push_back(call.rule);
         }
       }
     }
     rest_after_calls = plus(rest_after_calls, max_after_call);
-    if (!member.calling.empty()) members.push_back(std::move(member));
+    if (!member.calling_positions.empty()) members.push_back(std::move(member));
   }
-  const int64_t rounds = members.empty() ? 0 : 1 + max_rounds(members);
-  for (int32_t r : rules) worst_in_rule_[r] = plus(worst_position, times(rest_after_calls, rounds));
+  const int64_t recurrences = members.empty() ? 0 : 1 + max_recurrences(members);
+  for (int32_t r : rules) worst_rests_[r] = plus(worst_position, times(rest_after_calls, recurrences));
 }
 
 // How often one token can return to any rule of a component. If a rule is on every cycle and reads a byte before its
 // calls, no rule recurs more often than this one. Of such rules, the one with the rarest bytes is used; if there are
 // none, all rules that read a byte before their calls are used together; if they are not on every cycle either, all
 // rules are used.
-int64_t RestBound::max_rounds(std::vector<Member>& members) const {
+int64_t RestBound::max_recurrences(std::vector<Member>& members) const {
   ByteSet reading_bytes, all_bytes;
   for (Member& m : members) {
-    const ByteSet bytes = bytes_before_calls(m.rule, m.calling, m.reads_byte);
-    m.rounds = max_bytes_in_token(bytes);
+    const ByteSet bytes = bytes_before_calls(m.rule, m.calling_positions, m.reads_byte);
+    m.max_recurrences_in_token = max_bytes_in_token(bytes);
     all_bytes |= bytes;
     if (m.reads_byte) reading_bytes |= bytes;
   }
-  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.rounds < b.rounds; });
+  std::sort(members.begin(), members.end(),
+            [](const Member& a, const Member& b) { return a.max_recurrences_in_token < b.max_recurrences_in_token; });
   int tried = 0;
   for (const Member& m : members)
     if (m.reads_byte && tried++ < kMaxTriedRules &&
         !has_cycle(members, [&](const Member& x) { return x.rule == m.rule; }))
-      return m.rounds;
+      return m.max_recurrences_in_token;
   if (!has_cycle(members, [](const Member& x) { return x.reads_byte; })) return max_bytes_in_token(reading_bytes);
   return max_bytes_in_token(all_bytes);
 }
@@ -112,7 +113,8 @@ int64_t RestBound::max_bytes_in_token(const ByteSet& bytes) const {
 
 // The first bytes that a frame may have read when it is at one of these calls. Clears `reads_byte` if it may have read
 // none.
-ByteSet RestBound::bytes_before_calls(int32_t r, const std::vector<int32_t>& calling, bool& reads_byte) const {
+ByteSet RestBound::bytes_before_calls(int32_t r, const std::vector<int32_t>& calling_positions,
+                                      bool& reads_byte) const {
   const Rule& rule = grammar_.rules[r];
   std::vector<std::vector<int32_t>> predecessors(static_cast<size_t>(rule.size));
   for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
@@ -123,7 +125,7 @@ ByteSet RestBound::bytes_before_calls(int32_t r, const std::vector<int32_t>& cal
     for (const EffectEdge& edge : grammar_.effects_of(p)) add(edge.to);
   }
   std::vector<uint8_t> leads_to_call(static_cast<size_t>(rule.size), 0);  // by position: whether it leads to a call
-  std::vector<int32_t> queue = calling;
+  std::vector<int32_t> queue = calling_positions;
   for (int32_t pos : queue) leads_to_call[pos - rule.base] = 1;
   for (size_t i = 0; i < queue.size(); ++i)
     for (int32_t pos : predecessors[queue[i] - rule.base])
@@ -132,7 +134,7 @@ ByteSet RestBound::bytes_before_calls(int32_t r, const std::vector<int32_t>& cal
   queue.assign(1, rule.start);
   for (size_t i = 0; i < queue.size(); ++i) {
     const Position& p = grammar_.positions[queue[i]];
-    reads_byte &= std::find(calling.begin(), calling.end(), queue[i]) == calling.end();
+    reads_byte &= std::find(calling_positions.begin(), calling_positions.end(), queue[i]) == calling_positions.end();
     for (int b = 0; b < 256; ++b)
       if (p.bytes.has(static_cast<uint8_t>(b)) &&
           leads_to_call[grammar_.step(queue[i], static_cast<uint8_t>(b)) - rule.base])

@@ -89,9 +89,9 @@ NumberPrefix parse_prefix(std::string_view text) {
 bool is_number(std::string_view text) {
   size_t i = 0;
   auto skip_digits = [&] {
-    const size_t from = i;
+    const size_t start = i;
     while (i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]))) ++i;
-    return i - from;
+    return i - start;
   };
   if (i < text.size() && text[i] == '-') ++i;
   const bool has_leading_zero = i < text.size() && text[i] == '0';
@@ -115,7 +115,7 @@ std::string number_stem(std::string_view text) {
   return (d.is_negative ? "n-" : "n") + d.digits.substr(0, d.digits.size() - d.trailing_zeros);
 }
 
-std::string number_content(std::string_view text) {
+std::string canonical_number(std::string_view text) {
   Decimal d = parse_decimal(text);
   if (!d.is_valid && !d.digits.empty()) return std::string(1, 'r').append(text);
   std::string digits = d.digits.substr(0, d.digits.size() - d.trailing_zeros);
@@ -126,14 +126,14 @@ std::string number_content(std::string_view text) {
 }
 
 std::string number_prefix_key(std::string_view text) {
-  constexpr int64_t kManyZeros = 4;
+  constexpr int64_t kMaxCountedZeros = 4;
   const NumberPrefix s = parse_prefix(text);
   std::string out(s.is_negative ? "-" : "+");
   out += s.digits + (s.is_in_exponent ? 'e' : s.has_point ? '.' : ' ');
   if (s.digits.empty() && s.is_in_exponent) return out;  // zero
   if (s.is_in_exponent || (s.has_point && !s.digits.empty())) out += std::to_string(s.scale);
   out += s.is_in_exponent ? std::string(1, s.exponent_sign) + s.exponent_digits
-                          : '/' + std::to_string(std::min(s.zeros, kManyZeros));
+                          : '/' + std::to_string(std::min(s.zeros, kMaxCountedZeros));
   return out;
 }
 
@@ -149,14 +149,14 @@ bool may_become_number(std::string_view text, std::string_view content) {
   if (d.is_in_exponent) {
     const NumberPrefix s = parse_prefix(text);
     if (s.digits != target_digits) return false;
-    const int64_t missing = std::stoll(std::string(content.substr(content.find('e') + 1))) - s.scale;
-    if (s.exponent_digits.empty() && (s.exponent_sign == 0 || missing == 0)) return true;
-    if (s.exponent_digits.empty()) return (missing < 0) == (s.exponent_sign == '-');
-    return missing != 0 && (missing < 0) == (s.exponent_sign == '-') &&
-           std::to_string(std::abs(missing)).starts_with(s.exponent_digits);
+    const int64_t missing_exponent = std::stoll(std::string(content.substr(content.find('e') + 1))) - s.scale;
+    if (s.exponent_digits.empty() && (s.exponent_sign == 0 || missing_exponent == 0)) return true;
+    if (s.exponent_digits.empty()) return (missing_exponent < 0) == (s.exponent_sign == '-');
+    return missing_exponent != 0 && (missing_exponent < 0) == (s.exponent_sign == '-') &&
+           std::to_string(std::abs(missing_exponent)).starts_with(s.exponent_digits);
   }
-  size_t common = std::min(d.digits.size(), target_digits.size());
-  if (std::string_view(d.digits).substr(0, common) != target_digits.substr(0, common)) return false;
+  size_t common_length = std::min(d.digits.size(), target_digits.size());
+  if (std::string_view(d.digits).substr(0, common_length) != target_digits.substr(0, common_length)) return false;
   return d.digits.size() <= target_digits.size() || d.digits.size() - d.trailing_zeros <= target_digits.size();
 }
 

@@ -21,7 +21,7 @@ bool is_number(std::string_view text);
 
 // "n0" for zero; "r" and the text if the exponent is too long. Otherwise "n", a minus sign if the number is negative,
 // the digits without zeros at either end, "e", and the exponent of the last digit.
-std::string number_content(std::string_view text);
+std::string canonical_number(std::string_view text);
 
 // A common prefix of the contents of all numbers that `text` may become.
 std::string number_stem(std::string_view text);

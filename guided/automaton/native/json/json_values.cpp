@@ -137,7 +137,7 @@ void JsonValues::close_container(Text& out, char kind) {
 
 int32_t JsonValues::word_value(int32_t text) {
   const std::string word = current_word(text);
-  if (is_number(word)) return values_.intern(number_content(word));
+  if (is_number(word)) return values_.intern(canonical_number(word));
   if (word == "true" || word == "false" || word == "null") return values_.intern(std::string(1, 'l').append(word));
   return -1;
 }
@@ -211,7 +211,8 @@ std::vector<int32_t> JsonValues::parts(int32_t frame) const {
   return out;
 }
 
-constexpr int64_t kNamesPerUnit = 8;  // names that are compared in one unit of work
+constexpr size_t kBytesPerMember = 48;  // of a hash table
+constexpr int64_t kNamesPerUnit = 8;    // names that are compared in one unit of work
 
 // Compares the parts of an unfinished object with `value`, an object. Neighbouring bytes ask for the same parts or for
 // one more, so the last comparison of each level of nesting is kept and continued.
@@ -232,9 +233,11 @@ const JsonValues::Comparison& JsonValues::compare_parts(size_t level, int32_t fr
   if (comparison.value == value && last_part >= 0 && parts_[last_part].previous == comparison.last_part) {
     add(parts_[last_part].value, frames_[frame].part_count % 2 == 1);
   } else {
-    comparison = {last_part, value, true, -1, {}};
     const std::vector<int32_t> target = values_.parts(value), parts_so_far = parts(frame);
     CallMeter::work(static_cast<int64_t>(target.size() + parts_so_far.size()));
+    const size_t bytes = sizeof(Comparison) + kBytesPerMember * (target.size() / 2);
+    comparison_bytes_ += bytes - comparison.bytes;
+    comparison = {last_part, value, true, -1, {}, bytes};
     for (size_t i = 0; i + 1 < target.size(); i += 2) comparison.members_left[target[i]] = target[i + 1];
     for (size_t i = 0; i < parts_so_far.size(); ++i) add(parts_so_far[i], i % 2 == 0);
   }

@@ -65,7 +65,7 @@ class JsonValues {
   void describe(int32_t start, int32_t text, std::vector<int32_t>& out);
   // Copies a value of another object into this one, and returns its number here.
   int32_t import(const JsonValues& other, int32_t value) { return values_.import(other.values_, value); }
-  size_t bytes() const { return bytes_ + values_.bytes(); }
+  size_t bytes() const { return bytes_ + comparison_bytes_ + values_.bytes(); }
 
   // ---- sets of values (json_keys.cpp)
   // Two values have equal keys if and only if they are equal.
@@ -122,9 +122,11 @@ class JsonValues {
     bool is_part = false;     // all complete members are members of the object
     int32_t next_value = -1;  // the value of the object's member with the name read last; -1: no such member
     std::unordered_map<int32_t, int32_t> members_left;  // the members whose names have not been read
+    size_t bytes = 0;
   };
   const Comparison& compare_parts(size_t level, int32_t frame, int32_t value) const;
   mutable std::vector<Comparison> comparisons_;  // the last one of each level
+  mutable size_t comparison_bytes_ = 0;          // of all of them
 
   static constexpr char kItemEnd = '\xff';
   void append_key(int32_t value, std::string& out) const;

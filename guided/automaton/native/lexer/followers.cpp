@@ -70,7 +70,7 @@ TriedTerminals::TriedTerminals(const Followers& followers, const LexerContexts& 
   const Indentation& indentation = lexemes.indentation();
   TerminalSet everywhere(lexemes.terminals().size());
   for (int32_t t = 0; t < count; ++t)
-    if (lexemes.terminals()[t].ignored || t == indentation.newline) everywhere.add(t);
+    if (lexemes.terminals()[t].is_ignored || t == indentation.newline) everywhere.add(t);
   auto find_tried = [&](auto&& is_possible) {
     TerminalSet out = everywhere;
     for (int32_t t = 0; t < count; ++t)

@@ -42,7 +42,7 @@ void LexedMasks::add_within_budget(int32_t place, const Table& table, int64_t ma
     if (rests_.distance(place, group.unfinished) <= max_rest) group.tokens.add_to(row);
   }
   for (const LexerTables::End& end : table.ends) {
-    const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored);
+    const int32_t next_place = readings_.after_lexeme(place, end.label, end.is_ignored);
     if (next_place == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
       if (rests_.distance(readings_.boundary(next_place, group.unfinished.competing)) <= max_rest)
@@ -78,7 +78,7 @@ int64_t LexedMasks::max_rest_after(int32_t place, const Table& table) {
         max_rest = std::max(max_rest, rest);
   }
   for (const LexerTables::End& end : table.ends) {
-    const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored);
+    const int32_t next_place = readings_.after_lexeme(place, end.label, end.is_ignored);
     if (next_place == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
       if (const int64_t rest = rests_.distance(readings_.boundary(next_place, group.unfinished.competing));
@@ -101,7 +101,7 @@ int64_t LexedMasks::max_rest_staying(int32_t place, const Table& table, bool onl
     int64_t min_rest = kNever;
     for (size_t i = 0; i < profile.labels.size(); ++i) {
       const LexerTables::Label& label = profile.labels[i];
-      const int32_t next_place = readings_.after_lexeme(place, label.terminal, label.ignored);
+      const int32_t next_place = readings_.after_lexeme(place, label.terminal, label.is_ignored);
       if (next_place != kDead) min_rest = std::min(min_rest, profile.tokens[i] + rests_.rest(next_place, label.last));
     }
     if (!profile.lines.empty())
@@ -159,7 +159,7 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   CallMeter::work(kLookup * static_cast<int64_t>(cached.sequences.size() + 8 * cached.tokens.size()));
   for (const Sequence& each : cached.sequences) {
     const int32_t from = each.prefix < 0 ? place : next_places[each.prefix];
-    next_places.push_back(from == kDead ? from : readings_.after_lexeme(from, each.end->label, each.end->ignored));
+    next_places.push_back(from == kDead ? from : readings_.after_lexeme(from, each.end->label, each.end->is_ignored));
     if (each.leaves && next_places.back() != kDead) add_after(next_places.back(), *each.end, row);
   }
 }
@@ -168,7 +168,7 @@ void LexedMasks::add_from_place(int32_t place, const Table& table, uint32_t* row
   if (!is_proven(place, table)) return add_within_budget(place, table, kNever - 1, row);
   find_staying(place, table).add_to(row);
   for (const LexerTables::End& end : table.ends)
-    if (const int32_t next_place = readings_.after_lexeme(place, end.label, end.ignored); next_place != kDead)
+    if (const int32_t next_place = readings_.after_lexeme(place, end.label, end.is_ignored); next_place != kDead)
       add_after(next_place, end, row);
 }
 
@@ -207,7 +207,7 @@ int32_t LexedMasks::PendingSequence::add_to(std::vector<Sequence>& sequences) {
 // Follows one end from a place within a top, which the sequence `prefix` has reached.
 void LexedMasks::follow_end(int32_t from, const LexerTables::End& end, PendingSequence* prefix, Share& out) {
   const bool is_line = places_.indentation().is_line(end.label);
-  const int32_t next_place = is_line ? from : readings_.after_lexeme(from, end.label, end.ignored);
+  const int32_t next_place = is_line ? from : readings_.after_lexeme(from, end.label, end.is_ignored);
   if (next_place == kDead) return;
   bool stays_in_top = !is_line && !places_.leaves_top(next_place);
   for (size_t i = 0; stays_in_top && i < end.tokens.size(); ++i)
@@ -239,7 +239,7 @@ bool LexedMasks::follow_rest(int32_t next_place, const LexerTables::End& end, Pe
                                             : std::pair{reached[each.prefix].first, &reached[each.prefix].second};
       if (each.leaves && from != kDead) follow_end(from, *each.end, prefix, out);
       const bool is_prefix = !each.leaves && from != kDead;
-      reached.emplace_back(is_prefix ? readings_.after_lexeme(from, each.end->label, each.end->ignored) : kDead,
+      reached.emplace_back(is_prefix ? readings_.after_lexeme(from, each.end->label, each.end->is_ignored) : kDead,
                            PendingSequence{prefix, each.end});
     }
   }

@@ -15,7 +15,7 @@ constexpr size_t kMaxFreeEndStates = 256;  // the same for a search for one end
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
   for (End& each : ends)
-    if (each.label == end.label && each.ignored == end.ignored && each.competing == end.competing) {
+    if (each.label == end.label && each.is_ignored == end.is_ignored && each.competing == end.competing) {
       each.tokens = std::min(each.tokens, end.tokens);
       return;
     }
@@ -48,7 +48,7 @@ bool LexemeEnds::record_end(const std::vector<Node>& nodes, int32_t node, int32_
   const LexemeState& state = lexemes_.state(nodes[node].unfinished.lexeme);
   for (size_t k = 0; k < path.size(); ++k)
     add(entry(path[k]).list,
-        {.label = state.label, .ignored = state.ignored, .tokens = tokens[k], .competing = pending});
+        {.label = state.label, .is_ignored = state.is_ignored, .tokens = tokens[k], .competing = pending});
   return true;
 }
 
@@ -92,7 +92,7 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
   const uint64_t key = pair_key(from.lexeme, from.competing);
   if (const auto it = free_ends_.find(key); it != free_ends_.end() && it->second.is_searched) return it->second;
   std::vector<Node> nodes{{from, -1, 0}};
-  std::unordered_set<uint64_t> seen{pair_key(lexemes_.state(from.lexeme).shape, from.competing)};
+  std::unordered_set<uint64_t> seen{pair_key(lexemes_.state(from.lexeme).representative, from.competing)};
   for (int32_t i = 0; i < static_cast<int32_t>(nodes.size()) && nodes.size() < kMaxFreeEndStates; ++i) {
     const UnfinishedLexeme current = nodes[i].unfinished;
     const LexemeState& state = lexemes_.state(current.lexeme);
@@ -102,16 +102,17 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
       break;
     }
     if (state.label != kNoTerminal && !lexemes_.indentation().is_line(state.label)) {
-      FreeEnd end{.is_searched = true, .is_found = true, .label = state.label, .ignored = state.ignored, .text = ""};
+      FreeEnd end{
+          .is_searched = true, .is_found = true, .label = state.label, .is_ignored = state.is_ignored, .text = ""};
       const int32_t pending = competing_.add(current.competing, current.lexeme);
-      end.demand = demand({.label = end.label, .ignored = end.ignored, .tokens = 0, .competing = pending});
+      end.demand = demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competing = pending});
       if (end.demand.tokens < kNever && end.demand.last == kWord) {
         record_free_end(nodes, i, end);
         break;
       }
     }
     competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
-      if (seen.insert(pair_key(lexemes_.state(lexeme).shape, competing)).second)
+      if (seen.insert(pair_key(lexemes_.state(lexeme).representative, competing)).second)
         nodes.push_back({{lexeme, competing}, i, byte});
     });
   }
@@ -123,11 +124,12 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
 const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   if (const Ends& found = entry(from); found.is_searched) return found.list;
   std::vector<Node> nodes{{from, -1, 0}};
-  std::set<std::tuple<int32_t, int32_t, bool>> seen{{lexemes_.state(from.lexeme).shape, from.competing, false}};
+  std::set<std::tuple<int32_t, int32_t, bool>> seen{
+      {lexemes_.state(from.lexeme).representative, from.competing, false}};
   const LexemeState& unfinished = lexemes_.state(from.lexeme);
-  auto is_wanted = [](const LexemeState::Match& match) { return match.wanted; };
+  auto is_wanted = [](const LexemeState::Match& match) { return match.is_wanted; };
   const size_t wanted_count =
-      static_cast<size_t>(std::ranges::count_if(unfinished.open, is_wanted) +
+      static_cast<size_t>(std::ranges::count_if(unfinished.open_matches, is_wanted) +
                           std::ranges::count_if(unfinished.keywords, is_wanted) + (unfinished.label != kNoTerminal));
   std::vector<std::pair<int32_t, bool>> found;             // labels with an end that demands at most one token
   std::map<std::pair<int32_t, bool>, int64_t> min_demand;  // by label: the smallest demand of its ends so far
@@ -138,11 +140,11 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
     const UnfinishedLexeme current = nodes[i].unfinished;
     const LexemeState& state = lexemes_.state(current.lexeme);
     const bool is_line = lexemes_.indentation().is_line(state.label);
-    const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.ignored};
+    const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.is_ignored};
     const int32_t pending = state.label == kNoTerminal ? 0 : competing_.add(current.competing, current.lexeme);
-    if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.ignored, 0, pending});
+    if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.is_ignored, 0, pending});
     const int64_t demanded =
-        demand({.label = state.label, .ignored = state.ignored, .tokens = 0, .competing = pending}).tokens;
+        demand({.label = state.label, .is_ignored = state.is_ignored, .tokens = 0, .competing = pending}).tokens;
     const auto min = min_demand.find(label);
     if (is_line && !has(found, label)) {
       if (record_line(nodes, i, pending)) found.push_back(label);
@@ -158,7 +160,8 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
     competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
       const LexemeState& next = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(next.label);
-      if (seen.emplace(next.shape, competing, begins_line).second) nodes.push_back({{lexeme, competing}, i, byte});
+      if (seen.emplace(next.representative, competing, begins_line).second)
+        nodes.push_back({{lexeme, competing}, i, byte});
     });
   }
   Ends& out = entry(from);
@@ -171,7 +174,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
 
 Demand LexemeEnds::demand(const End& end) {
   const Indentation& indentation = lexemes_.indentation();
-  const bool has_no_terminal = end.ignored || end.label == indentation.newline || indentation.is_line(end.label);
+  const bool has_no_terminal = end.is_ignored || end.label == indentation.newline || indentation.is_line(end.label);
   return sure_texts_.demand(end.competing, has_no_terminal ? static_cast<int32_t>(kNoTerminal) : end.label);
 }
 
@@ -200,7 +203,7 @@ int64_t LexedRests::sure_distance(const Reading& reading) {
   const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
   int64_t best = kNever;
   for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
-    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
+    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.is_ignored);
     if (place != kDead) best = std::min(best, end.tokens + sure_distance_at_boundary(place, end.competing));
   }
   if (!ends_.lines(unfinished).empty())
@@ -247,7 +250,7 @@ bool LexedRests::is_surely_dead(const Reading& reading) {
   if (!vocabulary_.byte_complete || !ends_.is_complete(unfinished)) return false;
   const std::vector<LexemeEnds::End>* all = ends_.all_ends(unfinished);
   bool is_dead = std::ranges::all_of(all ? *all : ends_.ends(unfinished), [&](const LexemeEnds::End& end) {
-    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.ignored);
+    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.is_ignored);
     return place == kDead || (all && readings_.is_dead_end(place, end.competing));
   });
   if (const int64_t min_width = ends_.min_width(unfinished); min_width < kNever)

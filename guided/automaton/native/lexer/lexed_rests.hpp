@@ -33,7 +33,7 @@ class LexemeEnds {
  public:
   struct End {
     int32_t label;
-    bool ignored;
+    bool is_ignored;
     int64_t tokens;     // the number of tokens that finish the lexeme
     int32_t competing;  // the competing terminals that are then pending
   };
@@ -45,7 +45,7 @@ class LexemeEnds {
   struct FreeEnd {
     bool is_searched = false, is_found = false;
     int32_t label = kNoTerminal;
-    bool ignored = false;
+    bool is_ignored = false;
     Demand demand = {};
     int64_t tokens = kNever;  // of `text` and `demand`
     std::string text;

@@ -31,9 +31,10 @@ Lexer::Lexer(const LexerParts& parts)
       lexemes(with_usable_states(parts.terminals), with_usable_states(parts.keywords), parts.indentation),
       competing(lexemes),
       levels(*rules, parts.indentation),
-      sure_texts(lexemes, competing, *parts.vocabulary, parts.control, parts.contexts,
-                 find_used_terminals(*rules, parts.control.size()), Followers(*rules, parts.rules->vocabulary->size),
-                 levels.is_balanced(), static_cast<size_t>(parts.rules->vocabulary->size)),
+      sure_texts(lexemes, competing, *parts.vocabulary, parts.control_terminals, parts.contexts,
+                 find_used_terminals(*rules, parts.control_terminals.size()),
+                 Followers(*rules, parts.rules->vocabulary->size), levels.is_balanced(),
+                 static_cast<size_t>(parts.rules->vocabulary->size)),
       costs(*rules, parts.indentation, levels, sure_texts.weights(), sure_texts.lines()),
       guesses(*rules, parts.indentation, levels, sure_texts.guesses(), no_lines),
       ends(lexemes, competing, sure_texts, *parts.vocabulary),
@@ -43,9 +44,10 @@ LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, 
     : States(limits, lexer->broken),
       vocabulary_(parts.vocabulary),
       lexer_(std::move(lexer)),
-      parser_(lexer_->rules, *parts.rules->vocabulary, limits, parts.control, parts.contexts, lexer_->lexemes),
+      parser_(lexer_->rules, *parts.rules->vocabulary, limits, parts.control_terminals, parts.contexts,
+              lexer_->lexemes),
       places_(parser_, lexer_->lexemes),
-      readings_(lexer_->lexemes, lexer_->competing, places_, parts.control),
+      readings_(lexer_->lexemes, lexer_->competing, places_, parts.control_terminals),
       rests_(readings_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, *vocabulary_),
       masks_(readings_, places_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
       memory_limit_(limits.memory) {
@@ -199,7 +201,7 @@ int32_t LexedStates::import(LexedStates& other, int32_t state, Carried& carried)
 // ---- the compiled grammar
 CompiledLexer::CompiledLexer(LexerParts parts, CallLimits limits)
     : CompiledInto(parts.vocabulary, limits), parts_(std::move(parts)) {
-  for (const LexerTerminal& terminal : parts_.terminals) terminal_positions_ += terminal.automaton.positions();
+  for (const LexerTerminal& terminal : parts_.terminals) terminal_positions_ += terminal.automaton.position_count();
   renew(fresh());
 }
 

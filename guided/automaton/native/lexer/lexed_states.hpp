@@ -13,12 +13,12 @@
 namespace guided {
 
 // The parts of a grammar with a lexer. `rules`: a grammar over terminals, compiled for a vocabulary in which each
-// terminal is a control token. `control`: by terminal, its control token in the text, or kNoTerminal.
+// terminal is a control token. `control_terminals`: by terminal, its control token in the text, or kNoTerminal.
 struct LexerParts {
   std::vector<LexerTerminal> terminals;
   std::vector<LexerKeyword> keywords;
   std::shared_ptr<CompiledRules> rules;
-  std::vector<int32_t> control;
+  std::vector<int32_t> control_terminals;
   LexerContexts contexts;
   Indentation indentation;
   std::shared_ptr<const TokenVocabulary> vocabulary;
@@ -99,7 +99,7 @@ class CompiledLexer final : public CompiledInto<LexedStates> {
   CompiledLexer(LexerParts parts, CallLimits limits);
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   size_t positions() const override { return parts_.rules->positions() + terminal_positions_; }
-  size_t rules() const override { return parts_.rules->rules() + parts_.control.size(); }
+  size_t rules() const override { return parts_.rules->rules() + parts_.control_terminals.size(); }
   bool recursive() const override { return parts_.rules->recursive(); }
   bool is_sure();
   int32_t lexeme_states();

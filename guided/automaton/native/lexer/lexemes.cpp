@@ -27,10 +27,10 @@ Lexemes::Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword>
 // Terminals that may begin with the same byte are in one group (union-find).
 void Lexemes::find_groups() {
   const int32_t count = static_cast<int32_t>(terminals_.size());
-  group_.resize(count);
-  for (int32_t t = 0; t < count; ++t) group_[t] = t;
+  group_ids_.resize(count);
+  for (int32_t t = 0; t < count; ++t) group_ids_[t] = t;
   auto root = [&](int32_t t) {
-    while (group_[t] != t) t = group_[t];
+    while (group_ids_[t] != t) t = group_ids_[t];
     return t;
   };
   std::array<int32_t, 256> first;
@@ -41,27 +41,27 @@ void Lexemes::find_groups() {
       if (first[byte] == kNoTerminal)
         first[byte] = t;
       else
-        group_[root(t)] = root(first[byte]);
+        group_ids_[root(t)] = root(first[byte]);
     });
   }
-  for (int32_t t = 0; t < count; ++t) group_[t] = root(t);
+  for (int32_t t = 0; t < count; ++t) group_ids_[t] = root(t);
 }
 
 const std::vector<int32_t>& Lexemes::groups(int32_t id) {
   if (!states_[id]->groups.empty()) return states_[id]->groups;
   std::map<int32_t, LexemeState> parts;
   const LexemeState& state = *states_[id];
-  for (const Match& match : state.open) parts[group_[match.number]].open.push_back(match);
+  for (const Match& match : state.open_matches) parts[group_ids_[match.number]].open_matches.push_back(match);
   for (const Match& match : state.keywords)
-    for (const Match& open : state.open)
-      if (open.number == keywords_[match.number].host) parts[group_[open.number]].keywords.push_back(match);
+    for (const Match& open : state.open_matches)
+      if (open.number == keywords_[match.number].host) parts[group_ids_[open.number]].keywords.push_back(match);
   std::vector<int32_t> out;
   const int32_t width = state.width;
   if (state.label != kNoTerminal || parts.size() < 2) {
     out.push_back(id);
   } else {
     for (auto& [group, part] : parts) {
-      part.width = relevant_width(width, part.open);
+      part.width = relevant_width(width, part.open_matches);
       if (const int32_t number = make_state(std::move(part)); number != kNoLexeme) out.push_back(number);
     }
   }
@@ -70,36 +70,36 @@ const std::vector<int32_t>& Lexemes::groups(int32_t id) {
 
 int32_t Lexemes::find_similar(int32_t id) {
   const LexemeState& state = *states_[id];
-  if (state.width != kUnmeasured || state.open.empty()) return kNoLexeme;
+  if (state.width != kUnmeasured || state.open_matches.empty()) return kNoLexeme;
   const auto byte_count = [&](const Match& match) {
     return terminals_[match.number].automaton.bytes(match.state).count();
   };
-  const Match widest = *std::ranges::max_element(state.open, {}, byte_count);
+  const Match widest = *std::ranges::max_element(state.open_matches, {}, byte_count);
   if (byte_count(widest) < kMinNameBytes) return kNoLexeme;
   LexemeState widest_only;
-  widest_only.open.push_back(widest);
+  widest_only.open_matches.push_back(widest);
   const int32_t out = make_state(std::move(widest_only));
   for (uint8_t byte : {'a', ' '}) {  // a state with a loop is faster to walk
     const int32_t next = out == kNoLexeme ? out : step(out, byte);
     if (next == kNoLexeme || step(next, byte) != next) continue;
-    if (states_[next]->keywords.empty() && states_[next]->open == std::vector<Match>{widest}) return next;
+    if (states_[next]->keywords.empty() && states_[next]->open_matches == std::vector<Match>{widest}) return next;
   }
   return out;
 }
 
 CharClasses Lexemes::loops(int32_t id) {
-  if (states_[id]->has_loops) return states_[id]->loops;
+  if (states_[id]->are_loops_known) return states_[id]->loops;
   CharClasses loops = 0, leaving = 0;
   for (int byte = 0; byte < 128; ++byte)
     (step(id, static_cast<uint8_t>(byte)) == id ? loops : leaving) |= char_class_of_ascii(static_cast<uint8_t>(byte));
   loops &= ~leaving;
-  if (whole_characters_loop(id)) loops |= kWholeCharacters;
-  states_[id]->has_loops = true;
+  if (is_loop_over_whole_characters(id)) loops |= kWholeCharacters;
+  states_[id]->are_loops_known = true;
   return states_[id]->loops = loops;
 }
 
 // Whether every non-ASCII character in well-formed UTF-8 leads back to the state.
-bool Lexemes::whole_characters_loop(int32_t id) {
+bool Lexemes::is_loop_over_whole_characters(int32_t id) {
   struct UnfinishedLexeme {
     int32_t state;
     int lo, hi, bytes_left;  // the range of the next byte, and the number of bytes after it
@@ -142,10 +142,10 @@ int32_t Lexemes::width_after(int32_t width, uint8_t byte) const {
 
 // Returns the width if a newline can still end without another line feed, kNoWidth if it needs another line feed, and
 // kUnmeasured if no newline is open.
-int32_t Lexemes::relevant_width(int32_t width, const std::vector<Match>& open) {
+int32_t Lexemes::relevant_width(int32_t width, const std::vector<Match>& open_matches) {
   if (width == kUnmeasured) return width;
   int32_t out = kUnmeasured;
-  for (const Match& match : open) {
+  for (const Match& match : open_matches) {
     if (!may_be_newline_[match.number]) continue;
     if (width == kNoWidth || can_end_in_line(match.number, match.state)) return width;
     out = kNoWidth;
@@ -176,33 +176,34 @@ bool Lexemes::can_end_in_line(int32_t terminal, int32_t state) {
 }
 
 // ---- states
-int32_t Lexemes::start(const std::vector<int32_t>& tried, const std::vector<int32_t>& accepted, bool measured) {
-  std::vector<int32_t> key(tried);
-  key.push_back(measured ? -2 : -1);
-  key.insert(key.end(), accepted.begin(), accepted.end());
+int32_t Lexemes::start(const std::vector<int32_t>& tried_terminals, const std::vector<int32_t>& accepted_terminals,
+                       bool measures_width) {
+  std::vector<int32_t> key(tried_terminals);
+  key.push_back(measures_width ? -2 : -1);
+  key.insert(key.end(), accepted_terminals.begin(), accepted_terminals.end());
   auto [it, added] = starts_.try_emplace(std::move(key), kNoLexeme);
   if (!added) return it->second;
   int32_t& out = it->second;
   std::vector<uint8_t> is_tried(terminals_.size());
-  for (size_t t = 0; t < terminals_.size(); ++t) is_tried[t] = terminals_[t].ignored;
+  for (size_t t = 0; t < terminals_.size(); ++t) is_tried[t] = terminals_[t].is_ignored;
   std::vector<uint8_t> is_wanted(is_tried);
-  for (int32_t terminal : tried) is_tried[terminal] = true;
-  for (int32_t terminal : accepted) is_wanted[terminal] = true;
+  for (int32_t terminal : tried_terminals) is_tried[terminal] = true;
+  for (int32_t terminal : accepted_terminals) is_wanted[terminal] = true;
   // A keyword is wanted only if the parser accepts it, even if its terminal is ignored when the terminal itself
   // matches.
-  auto is_accepted = [&](int32_t terminal) { return std::ranges::binary_search(accepted, terminal); };
+  auto is_accepted = [&](int32_t terminal) { return std::ranges::binary_search(accepted_terminals, terminal); };
   std::vector<uint8_t> is_separate(is_tried);
   LexemeState state;
   for (int32_t k = 0; k < static_cast<int32_t>(keywords_.size()); ++k) {
     LexerKeyword& keyword = keywords_[k];
     if (!is_tried[keyword.host]) continue;
-    if (keyword.embedded) is_separate[keyword.terminal] = false;
-    if (is_tried[keyword.terminal] && !terminals_[keyword.host].ignored)
+    if (keyword.is_embedded) is_separate[keyword.terminal] = false;
+    if (is_tried[keyword.terminal] && !terminals_[keyword.host].is_ignored)
       state.keywords.push_back({k, keyword.automaton.start(), is_accepted(keyword.terminal)});
   }
   for (int32_t t = 0; t < static_cast<int32_t>(terminals_.size()); ++t)
-    if (is_separate[t]) state.open.push_back({t, terminals_[t].automaton.start(), is_wanted[t] != 0});
-  if (measured) state.width = relevant_width(kNoWidth, state.open);
+    if (is_separate[t]) state.open_matches.push_back({t, terminals_[t].automaton.start(), is_wanted[t] != 0});
+  if (measures_width) state.width = relevant_width(kNoWidth, state.open_matches);
   const int32_t id = make_state(std::move(state));
   return out = id == kNoLexeme ? intern({}) : id;
 }
@@ -219,16 +220,16 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
   LexemeState next;
   const Match* winner = nullptr;
   bool is_wanted = false;
-  for (const Match& match : from_state.open) {
+  for (const Match& match : from_state.open_matches) {
     TerminalAutomaton& automaton = terminals_[match.number].automaton;
     const int32_t state = automaton.step(match.state, byte);
     if (state == kDead) continue;
-    if (automaton.bytes(state).count()) next.open.push_back({match.number, state, match.wanted});
+    if (automaton.bytes(state).count()) next.open_matches.push_back({match.number, state, match.is_wanted});
     if (automaton.matches(state)) {
       winner = &match;
-      is_wanted = match.wanted;
+      is_wanted = match.is_wanted;
       next.label = match.number;
-      next.ignored = terminals_[match.number].ignored;
+      next.is_ignored = terminals_[match.number].is_ignored;
       break;
     }
   }
@@ -236,23 +237,23 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
     LexerKeyword& keyword = keywords_[match.number];
     const int32_t state = keyword.automaton.step(match.state, byte);
     if (state == kDead) continue;
-    if (winner && keyword.host == winner->number && !next.ignored && next.label == winner->number &&
+    if (winner && keyword.host == winner->number && !next.is_ignored && next.label == winner->number &&
         keyword.automaton.matches(state)) {
       next.label = keyword.terminal;
-      is_wanted = match.wanted;
+      is_wanted = match.is_wanted;
     }
-    const bool can_continue =
-        std::any_of(next.open.begin(), next.open.end(), [&](const Match& open) { return open.number == keyword.host; });
+    const bool can_continue = std::any_of(next.open_matches.begin(), next.open_matches.end(),
+                                          [&](const Match& open) { return open.number == keyword.host; });
     if (can_continue && keyword.automaton.bytes(state).count())
-      next.keywords.push_back({match.number, state, match.wanted});
+      next.keywords.push_back({match.number, state, match.is_wanted});
   }
   const int32_t width = width_after(from_state.width, byte);
-  if (winner && !next.ignored && next.label == indentation_.newline && width != kUnmeasured) {
+  if (winner && !next.is_ignored && next.label == indentation_.newline && width != kUnmeasured) {
     next.label = indentation_.line(width);
     is_wanted &= width != kNoWidth;
   }
-  if (!is_wanted) next.label = kNoTerminal, next.ignored = false;
-  next.width = relevant_width(width, next.open);
+  if (!is_wanted) next.label = kNoTerminal, next.is_ignored = false;
+  next.width = relevant_width(width, next.open_matches);
   const int32_t id = make_state(std::move(next));
   return (*states_[from]->row)[byte] = id;
 }
@@ -268,7 +269,7 @@ const std::vector<LexemeState::Step>& Lexemes::steps(int32_t from) {
   const ByteSet bytes = state.bytes;
   bytes.each([&](uint8_t byte) {
     next_states.assign(1, width_after(state.width, byte));
-    for (const Match& match : state.open)
+    for (const Match& match : state.open_matches)
       next_states.push_back(terminals_[match.number].automaton.step(match.state, byte));
     for (const Match& match : state.keywords)
       next_states.push_back(keywords_[match.number].automaton.step(match.state, byte));
@@ -286,20 +287,20 @@ const std::vector<LexemeState::Step>& Lexemes::steps(int32_t from) {
 // Adds the competitor of a state, and interns the state. If no wanted terminal can match more text, the open terminals
 // remain only in the competitor.
 int32_t Lexemes::make_state(LexemeState&& state) {
-  auto is_wanted = [](const Match& match) { return match.wanted; };
+  auto is_wanted = [](const Match& match) { return match.is_wanted; };
   const bool can_continue =
-      std::ranges::any_of(state.open, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
+      std::ranges::any_of(state.open_matches, is_wanted) || std::ranges::any_of(state.keywords, is_wanted);
   if (state.label == kNoTerminal && !can_continue) return kNoLexeme;
   const bool is_own_competitor = state.label == kNoTerminal && state.width == kUnmeasured && state.keywords.empty() &&
-                                 std::ranges::all_of(state.open, is_wanted);
-  if (!state.open.empty() && !is_own_competitor) {
+                                 std::ranges::all_of(state.open_matches, is_wanted);
+  if (!state.open_matches.empty() && !is_own_competitor) {
     LexemeState competitor;
-    competitor.open = state.open;
-    for (Match& match : competitor.open) match.wanted = true;
+    competitor.open_matches = state.open_matches;
+    for (Match& match : competitor.open_matches) match.is_wanted = true;
     state.competitor = intern(std::move(competitor));
   }
   if (!can_continue) {
-    state.open.clear();
+    state.open_matches.clear();
     state.keywords.clear();
     state.width = kUnmeasured;
   }
@@ -307,31 +308,31 @@ int32_t Lexemes::make_state(LexemeState&& state) {
 }
 
 int32_t Lexemes::intern(LexemeState&& state) {
-  std::vector<int32_t> key{state.label, state.ignored, state.competitor, state.width};
-  for (const Match& match : state.open) key.insert(key.end(), {match.number, match.state, match.wanted});
+  std::vector<int32_t> key{state.label, state.is_ignored, state.competitor, state.width};
+  for (const Match& match : state.open_matches) key.insert(key.end(), {match.number, match.state, match.is_wanted});
   key.push_back(-1);
-  for (const Match& match : state.keywords) key.insert(key.end(), {match.number, match.state, match.wanted});
+  for (const Match& match : state.keywords) key.insert(key.end(), {match.number, match.state, match.is_wanted});
   auto [it, added] = ids_.try_emplace(key, size());
   if (!added) return it->second;
   const int32_t id = it->second;
   if (indentation_.is_line(state.label)) key[0] = indentation_.line(0);
   key[3] = std::min(state.width, 0);
-  state.shape = shapes_.try_emplace(std::move(key), id).first->second;
-  for (const Match& match : state.open) state.bytes |= terminals_[match.number].automaton.bytes(match.state);
+  state.representative = representatives_.try_emplace(std::move(key), id).first->second;
+  for (const Match& match : state.open_matches) state.bytes |= terminals_[match.number].automaton.bytes(match.state);
   states_.push_back(std::make_unique<LexemeState>(std::move(state)));
-  if (states_[id]->competitor == kNoLexeme && !states_[id]->open.empty()) states_[id]->competitor = id;
+  if (states_[id]->competitor == kNoLexeme && !states_[id]->open_matches.empty()) states_[id]->competitor = id;
   return id;
 }
 
-TextPrefixes::TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control) : lexemes_(lexemes) {
+TextPrefixes::TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control_terminals) : lexemes_(lexemes) {
   for (int32_t t = 0; t < static_cast<int32_t>(lexemes.terminals().size()); ++t)
-    if (control[t] == kNoTerminal) initial_.emplace_back(t, lexemes.terminals()[t].automaton.start());
+    if (control_terminals[t] == kNoTerminal) initial_.emplace_back(t, lexemes.terminals()[t].automaton.start());
   clear();
 }
 
 void TextPrefixes::clear() {
   nodes_.clear();
-  nodes_.push_back({.alive = initial_, .matching = {}});
+  nodes_.push_back({.live_terminals = initial_, .matching_terminals = {}});
   stored_states_ = initial_.size();
 }
 
@@ -344,14 +345,14 @@ const std::vector<int32_t>& TextPrefixes::find_path(std::string_view text) {
     auto [it, added] = node.children.try_emplace(byte, static_cast<int32_t>(nodes_.size()));
     if (added) {
       Node child;
-      for (const auto& [terminal, state] : node.alive) {
+      for (const auto& [terminal, state] : node.live_terminals) {
         TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
         const int32_t next = automaton.step(state, byte);
         if (next == kDead) continue;
-        child.alive.emplace_back(terminal, next);
-        if (automaton.matches(next)) child.matching.push_back(terminal);
+        child.live_terminals.emplace_back(terminal, next);
+        if (automaton.matches(next)) child.matching_terminals.push_back(terminal);
       }
-      stored_states_ += child.alive.size() + 1;
+      stored_states_ += child.live_terminals.size() + 1;
       nodes_.push_back(std::move(child));
     }
     path_.push_back(it->second);
@@ -363,7 +364,7 @@ std::vector<std::pair<int32_t, size_t>> TextPrefixes::longest_matches(std::strin
   std::map<int32_t, size_t> out;
   const std::vector<int32_t>& nodes = find_path(text);
   for (size_t read = 1; read < nodes.size(); ++read)
-    for (int32_t terminal : nodes_[nodes[read]].matching) out[terminal] = read;
+    for (int32_t terminal : nodes_[nodes[read]].matching_terminals) out[terminal] = read;
   return {out.begin(), out.end()};
 }
 

@@ -48,14 +48,14 @@ class TerminalAutomaton {
       : compiled_(std::move(compiled)), work_(compiled_->workspace()) {}
   int32_t start() const { return work_->arena.initial(); }
   int32_t step(int32_t state, uint8_t byte) {
-    const int32_t known = work_->arena.peek(state, byte);
-    if (known != kUnknown) return known;
+    const int32_t next = work_->arena.peek(state, byte);
+    if (next != kUnknown) return next;
     const StatesLock lock(*work_);
     return work_->arena.step(state, byte);
   }
   bool matches(int32_t state) const { return work_->arena.config(state).accepting; }
   const ByteSet& bytes(int32_t state) const { return work_->arena.config(state).bytes; }
-  size_t positions() const { return work_->arena.grammar().positions.size(); }
+  size_t position_count() const { return work_->arena.grammar().positions.size(); }
   // The same automaton, with fresh states if an exception has left its states broken.
   TerminalAutomaton with_usable_states() const { return TerminalAutomaton(compiled_); }
 
@@ -66,11 +66,11 @@ class TerminalAutomaton {
 
 struct LexerTerminal {
   TerminalAutomaton automaton;
-  bool ignored;
+  bool is_ignored;
 };
 struct LexerKeyword {
   int32_t host, terminal;  // a lexeme of `host` that the automaton matches becomes `terminal`
-  bool embedded;           // where `host` is tried, `terminal` is not tried separately
+  bool is_embedded;        // where `host` is tried, `terminal` is not tried separately
   TerminalAutomaton automaton;
 };
 
@@ -80,20 +80,20 @@ enum NoWidth : int32_t { kNoWidth = -1, kUnmeasured = -2 };  // no line feed was
 struct LexemeState {
   struct Match {
     int32_t number, state;  // the index of a terminal or keyword; the state of its automaton
-    bool wanted = true;
+    bool is_wanted = true;
     auto operator<=>(const Match&) const = default;
   };
   int32_t label = kNoTerminal;  // a wanted terminal, or a line: a newline with its width (indentation.hpp)
   int32_t width = kUnmeasured;
-  bool ignored = false;            // a lexeme that ends here is ignored
-  std::vector<Match> open;         // terminals that may match more text, in order
-  std::vector<Match> keywords;     // keywords that may still match
-  ByteSet bytes;                   // bytes that continue the lexeme
-  int32_t shape = kNoLexeme;       // a representative of all states that differ only in a measured width
-  int32_t competitor = kNoLexeme;  // the state of `open` alone; if the lexeme ends here, it must not match later
-  std::vector<int32_t> groups;     // see Lexemes::groups(); empty: not computed
-  CharClasses loops = 0;           // all characters of these classes lead back to this state
-  bool has_loops = false;          // whether `loops` has been computed
+  bool is_ignored = false;             // a lexeme that ends here is ignored
+  std::vector<Match> open_matches;     // terminals that may match more text, in order
+  std::vector<Match> keywords;         // keywords that may still match
+  ByteSet bytes;                       // bytes that continue the lexeme
+  int32_t representative = kNoLexeme;  // a representative of all states that differ only in a measured width
+  int32_t competitor = kNoLexeme;      // of `open_matches` alone; if the lexeme ends here, it must not match later
+  std::vector<int32_t> groups;         // see Lexemes::groups(); empty: not computed
+  CharClasses loops = 0;               // all characters of these classes lead back to this state
+  bool are_loops_known = false;        // whether `loops` has been computed
   std::unique_ptr<std::array<int32_t, 256>> row;  // byte -> state, or kUnknown
   struct Step {
     uint8_t byte;
@@ -105,10 +105,11 @@ struct LexemeState {
 class Lexemes {
  public:
   Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords, const Indentation& indentation);
-  // The state before a lexeme. `tried`: the terminals that the lexer tries. `accepted`: the terminals among them that
-  // the parser accepts. Both are sorted. Ignored terminals are always tried. `measured`: whether the label of a newline
-  // includes the width of its last line.
-  int32_t start(const std::vector<int32_t>& tried, const std::vector<int32_t>& accepted, bool measured);
+  // The state before a lexeme. `tried_terminals`: the terminals that the lexer tries. `accepted_terminals`: the
+  // terminals among them that the parser accepts. Both are sorted. Ignored terminals are always tried.
+  // `measures_width`: whether the label of a newline includes the width of its last line.
+  int32_t start(const std::vector<int32_t>& tried_terminals, const std::vector<int32_t>& accepted_terminals,
+                bool measures_width);
   int32_t step(int32_t state, uint8_t byte);
   // The successors of a state, each with the first byte that leads there, in the order of the bytes. A line feed always
   // has its own step.
@@ -132,11 +133,11 @@ class Lexemes {
  private:
   using Match = LexemeState::Match;
   int32_t width_after(int32_t width, uint8_t byte) const;
-  int32_t relevant_width(int32_t width, const std::vector<Match>& open);
+  int32_t relevant_width(int32_t width, const std::vector<Match>& open_matches);
   bool can_end_in_line(int32_t terminal, int32_t state);
   int32_t make_state(LexemeState&& state);
   int32_t intern(LexemeState&& state);
-  bool whole_characters_loop(int32_t state);
+  bool is_loop_over_whole_characters(int32_t state);
   void find_groups();
 
   std::vector<LexerTerminal> terminals_;
@@ -144,9 +145,9 @@ class Lexemes {
   const Indentation& indentation_;
   std::vector<uint8_t> may_be_newline_;    // by terminal: it is `newline`, or has `newline` as a keyword
   std::map<Match, bool> can_end_in_line_;  // by terminal and state
-  std::vector<int32_t> group_;             // by terminal
+  std::vector<int32_t> group_ids_;         // by terminal
   std::vector<std::unique_ptr<LexemeState>> states_;
-  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, shapes_, starts_;
+  std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, representatives_, starts_;
 };
 
 // Runs the terminals of a lexer on texts, and stores the states after each prefix.
@@ -159,17 +160,17 @@ class Lexemes {
 // live terminal of a new node. When the nodes store more than kMaxStoredStates states, the trie is cleared.
 class TextPrefixes {
  public:
-  using Alive = std::vector<std::pair<int32_t, int32_t>>;  // pairs of a terminal and its state, sorted
-  TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control);
+  using LiveTerminals = std::vector<std::pair<int32_t, int32_t>>;  // pairs of a terminal and its state, sorted
+  TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control_terminals);
   // The terminals that can read all of `text`. Valid until the next call.
-  const Alive& alive(std::string_view text) { return nodes_[find_path(text).back()].alive; }
+  const LiveTerminals& live_terminals(std::string_view text) { return nodes_[find_path(text).back()].live_terminals; }
   // The terminals that match a prefix of `text`, each with the length of the longest prefix.
   std::vector<std::pair<int32_t, size_t>> longest_matches(std::string_view text);
 
  private:
   struct Node {
-    Alive alive;
-    std::vector<int32_t> matching;  // the terminals that match the text of the node
+    LiveTerminals live_terminals;
+    std::vector<int32_t> matching_terminals;  // the terminals that match the text of the node
     std::unordered_map<uint8_t, int32_t> children = {};
   };
   const std::vector<int32_t>& find_path(std::string_view text);
@@ -177,7 +178,7 @@ class TextPrefixes {
 
   static constexpr size_t kMaxStoredStates = 1 << 18;
   Lexemes& lexemes_;
-  Alive initial_;
+  LiveTerminals initial_;
   std::deque<Node> nodes_;
   size_t stored_states_ = 0;   // the live terminals of all nodes, plus one per node
   std::vector<int32_t> path_;  // the nodes of the prefixes of a text, the empty prefix first

@@ -76,11 +76,11 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   table->stay = make_set(std::move(found.stay));
   memory_ += 256 + table->stay.bytes();
   for (auto& [label, part] : found.ends) {
-    End end{.label = label.first, .ignored = label.second, .tokens = {}};
+    End end{.label = label.first, .is_ignored = label.second, .tokens = {}};
     for (auto& [competing, tokens] : part.tokens) {
       if (tokens.empty()) continue;
       const Demand demand =
-          ends_.demand({.label = end.label, .ignored = end.ignored, .tokens = 0, .competing = competing});
+          ends_.demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competing = competing});
       end.tokens.push_back({{kNoLexeme, competing}, make_token_set(std::move(tokens), vocabulary_.words), demand});
       memory_ += end.tokens.back().tokens.bytes();
     }
@@ -120,7 +120,7 @@ bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest,
   found.profiles = base.profiles;
   found.unproven = base.unproven;
   for (const End& end : base.ends) {
-    WalkResult::Part& part = found.ends[{end.label, end.ignored}];
+    WalkResult::Part& part = found.ends[{end.label, end.is_ignored}];
     if (end.rest != kNoRest) part.spots = *rests_[end.rest];
     for (const Group& group : end.tokens)
       group.tokens.each([&](int32_t id) { part.tokens[group.unfinished.competing].push_back(id); });
@@ -167,7 +167,7 @@ void LexerTables::find_profiles(Table& table, const WalkResult& found) {
     const UnfinishedLexeme unfinished{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
     if (ends_.sure_texts().all())
       if (const LexemeEnds::FreeEnd& end = ends_.free_end(unfinished); end.is_found) {
-        const std::vector<Label> labels{{end.label, end.ignored, end.demand.last}};
+        const std::vector<Label> labels{{end.label, end.is_ignored, end.demand.last}};
         Profile& profile = profiles[{labels, false}];
         profile.labels = labels;
         profile.tokens.resize(1);
@@ -178,7 +178,7 @@ void LexerTables::find_profiles(Table& table, const WalkResult& found) {
     for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
       const Demand demand = ends_.demand(end);
       const int64_t tokens = end.tokens + demand.tokens;
-      auto [it, added] = ends.try_emplace({end.label, end.ignored, demand.last}, tokens);
+      auto [it, added] = ends.try_emplace({end.label, end.is_ignored, demand.last}, tokens);
       it->second = std::min(it->second, tokens);
     }
     std::erase_if(ends, [](const auto& end) { return end.second >= kNever; });
@@ -242,7 +242,7 @@ const TokenSet& LexerTables::staying_without(const Table& table, const std::vect
 // Collects the results at a spot whose byte has just been read, and below it.
 void LexerTables::collect_from(int32_t lexeme, Spot spot, WalkResult& found) {
   collect_at(lexeme, spot, found);
-  if (!lexemes_.state(lexeme).open.empty() && vocabulary_.trie.nodes()[spot.node].children > 0)
+  if (!lexemes_.state(lexeme).open_matches.empty() && vocabulary_.trie.nodes()[spot.node].children > 0)
     collect_below(lexeme, spot, found);
 }
 
@@ -252,10 +252,10 @@ void LexerTables::collect_at(int32_t lexeme, Spot spot, WalkResult& found) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   const LexemeState& state = lexemes_.state(lexeme);
-  const bool is_open = !state.open.empty(), has_tokens = node.payload_hi > node.payload_lo;
+  const bool is_open = !state.open_matches.empty(), has_tokens = node.payload_hi > node.payload_lo;
   std::vector<int32_t>* tokens = is_open && has_tokens ? &found.stay_for({lexeme, spot.competing}).tokens : nullptr;
   if (state.label != kNoTerminal) {
-    WalkResult::Part& part = found.part(state.label, state.ignored);
+    WalkResult::Part& part = found.part(state.label, state.is_ignored);
     if (!is_open && has_tokens) tokens = &part.tokens[competing_.add(spot.competing, lexeme)];
     if (node.children > 0) collect_continuations(lexeme, spot, part);
   }
@@ -295,7 +295,7 @@ void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t node, Wal
   const LexemeState& state = lexemes_.state(lexeme);
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
   if (state.label != kNoTerminal) {
-    loop.ends = &found.ends[{state.label, state.ignored}].spots;
+    loop.ends = &found.ends[{state.label, state.is_ignored}].spots;
     loop.competing = competing_.add(0, lexeme);
     loop.surviving = competing_.surviving_bytes(loop.competing);
   }

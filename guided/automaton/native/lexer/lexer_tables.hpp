@@ -47,7 +47,7 @@ class LexerTables {
   };
   struct End {
     int32_t label;
-    bool ignored;
+    bool is_ignored;
     std::vector<Group> tokens;  // by `unfinished.competing` alone, because the lexeme has ended
     Rest rest = kNoRest;
     mutable int32_t start = kNoLexeme;    // the last `start` passed to `table_after`
@@ -56,7 +56,7 @@ class LexerTables {
   // A terminal that an unfinished lexeme may become, and what was read last after it, which restricts what may follow.
   struct Label {
     int32_t terminal;
-    bool ignored;
+    bool is_ignored;
     LastRead last;
     auto operator<=>(const Label&) const = default;
   };
@@ -144,8 +144,8 @@ class LexerTables {
     Stay* last_stay = &stay;
     std::pair<int32_t, bool> last_end;
     Part* last_part = nullptr;
-    Part& part(int32_t label, bool ignored) {
-      if (const std::pair end{label, ignored}; !last_part || end != last_end) last_part = &ends[last_end = end];
+    Part& part(int32_t label, bool is_ignored) {
+      if (const std::pair end{label, is_ignored}; !last_part || end != last_end) last_part = &ends[last_end = end];
       return *last_part;
     }
     Stay& stay_for(UnfinishedLexeme each) {

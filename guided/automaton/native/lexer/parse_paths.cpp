@@ -5,8 +5,8 @@
 namespace guided {
 
 ParsePaths::ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& places,
-                       const std::vector<int32_t>& control)
-    : lexemes_(lexemes), competing_(competing), places_(places), control_(control) {
+                       const std::vector<int32_t>& control_terminals)
+    : lexemes_(lexemes), competing_(competing), places_(places), control_terminals_(control_terminals) {
   intern({boundary(places_.initial(), 0)});
 }
 
@@ -26,7 +26,7 @@ int32_t ParsePaths::step_control(int32_t state, int32_t token) {
   for (const Reading& reading : *states_[state]) {
     if (!reading.boundary) continue;
     for (int32_t terminal : places_.accepted_terminals(reading.place)) {
-      if (control_[terminal] != token) continue;
+      if (control_terminals_[terminal] != token) continue;
       const int32_t place = places_.advance(reading.place, terminal);
       if (place != kDead) next.push_back(boundary(place, 0));
     }
@@ -39,7 +39,7 @@ std::vector<int32_t> ParsePaths::controls(int32_t state) const {
   for (const Reading& reading : *states_[state])
     if (reading.boundary)
       for (int32_t terminal : places_.accepted_terminals(reading.place))
-        if (control_[terminal] != kNoTerminal) out.push_back(control_[terminal]);
+        if (control_terminals_[terminal] != kNoTerminal) out.push_back(control_terminals_[terminal]);
   sort_unique(out);
   return out;
 }
@@ -62,7 +62,8 @@ bool ParsePaths::is_dead_end(int32_t place, int32_t competing) const {
   const ByteSet& surviving = competing_.surviving_bytes(competing);
   for (int w = 0; w < 4; ++w) bytes.w[w] &= surviving.w[w];
   return bytes.count() == 0 && !places_.accepting(place) &&
-         std::ranges::all_of(places_.accepted_terminals(place), [&](int32_t t) { return control_[t] == kNoTerminal; });
+         std::ranges::all_of(places_.accepted_terminals(place),
+                             [&](int32_t t) { return control_terminals_[t] == kNoTerminal; });
 }
 
 int32_t ParsePaths::intern(std::vector<Reading>&& readings) {

@@ -25,7 +25,8 @@ struct Reading {
 
 class ParsePaths {
  public:
-  ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& places, const std::vector<int32_t>& control);
+  ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& places,
+             const std::vector<int32_t>& control_terminals);
 
   int32_t initial() const { return 0; }
   const std::vector<Reading>& readings(int32_t state) const { return *states_[state]; }
@@ -43,12 +44,13 @@ class ParsePaths {
     return {.place = place, .lexeme = places_.start(place), .competing = competing, .boundary = true};
   }
   // The place after a lexeme with this label, or after a lexeme that ended in this lexer state; or kDead.
-  int32_t after_lexeme(int32_t place, int32_t label, bool ignored) const {
-    return ignored ? place : places_.advance(place, label);
+  int32_t after_lexeme(int32_t place, int32_t label, bool is_ignored) const {
+    return is_ignored ? place : places_.advance(place, label);
   }
   int32_t after_lexeme(int32_t place, int32_t lexeme) const {
     const LexemeState& state = lexemes_.state(lexeme);
-    return state.label == kNoTerminal ? static_cast<int32_t>(kDead) : after_lexeme(place, state.label, state.ignored);
+    return state.label == kNoTerminal ? static_cast<int32_t>(kDead)
+                                      : after_lexeme(place, state.label, state.is_ignored);
   }
   // Whether nothing can follow at the beginning of a lexeme: no byte (a competitor matches it, or no lexeme begins with
   // it), no control token, and not the end of the text.
@@ -70,7 +72,7 @@ class ParsePaths {
     });
   }
   int32_t intern(std::vector<Reading>&& readings);
-  int32_t control_of(int32_t terminal) const { return control_[terminal]; }
+  int32_t control_of(int32_t terminal) const { return control_terminals_[terminal]; }
 
  private:
   // Calls visit(reading) for the readings after a byte that leads to this lexer state and these competing terminals.
@@ -78,17 +80,17 @@ class ParsePaths {
   void visit_successors(const Reading& reading, int32_t lexeme, int32_t competing, Visit&& visit) const {
     const LexemeState& state = lexemes_.state(lexeme);
     const int32_t label = state.label;
-    const bool ignored = state.ignored;
-    if (!state.open.empty()) visit(Reading{reading.place, lexeme, competing, false});
+    const bool is_ignored = state.is_ignored;
+    if (!state.open_matches.empty()) visit(Reading{reading.place, lexeme, competing, false});
     if (label == kNoTerminal) return;
-    const int32_t place = after_lexeme(reading.place, label, ignored);
+    const int32_t place = after_lexeme(reading.place, label, is_ignored);
     if (place != kDead) visit(boundary(place, competing_.add(competing, lexeme)));
   }
 
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
   Places& places_;
-  const std::vector<int32_t>& control_;
+  const std::vector<int32_t>& control_terminals_;
   std::vector<std::unique_ptr<std::vector<Reading>>> states_;
   ByState<int8_t> accepts_{-1};
   std::map<std::vector<Reading>, int32_t> ids_;

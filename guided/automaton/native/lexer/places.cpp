@@ -21,13 +21,16 @@ std::vector<int32_t> LexerContexts::find_tried(const std::vector<int32_t>& marks
 }
 
 TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals,
-                               CallLimits limits, const std::vector<int32_t>& control, const LexerContexts& contexts,
-                               Lexemes& lexemes)
-    : work_(std::move(rules), terminals, limits), control_(control), contexts_(contexts), lexemes_(lexemes) {
+                               CallLimits limits, const std::vector<int32_t>& control_terminals,
+                               const LexerContexts& contexts, Lexemes& lexemes)
+    : work_(std::move(rules), terminals, limits),
+      control_terminals_(control_terminals),
+      contexts_(contexts),
+      lexemes_(lexemes) {
   if (!work_.arena.grammar().effects.empty())
     throw std::logic_error("the rules of a grammar with a lexer cannot have actions");
-  for (int32_t t = 0; contexts.try_all && t < static_cast<int32_t>(control.size()); ++t)
-    if (control[t] == kNoTerminal) all_terminals_.push_back(t);
+  for (int32_t t = 0; contexts.try_all && t < static_cast<int32_t>(control_terminals.size()); ++t)
+    if (control_terminals[t] == kNoTerminal) all_terminals_.push_back(t);
 }
 
 TerminalParser::State& TerminalParser::data_of(int32_t state) {
@@ -37,7 +40,7 @@ TerminalParser::State& TerminalParser::data_of(int32_t state) {
   data = std::make_unique<State>();
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : work_.controls(state)) {
-    if (symbol < static_cast<int32_t>(control_.size()))
+    if (symbol < static_cast<int32_t>(control_terminals_.size()))
       data->accepted_terminals.push_back(symbol);
     else if (symbol != indentation.indent && symbol != indentation.dedent)
       data->marks.push_back(symbol);
@@ -56,25 +59,25 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   int32_t& start = data.start[in_brackets];
   if (start != kUnknown) return start;
   const Indentation& indentation = lexemes_.indentation();
-  std::vector<int32_t> patterns, wanted;
+  std::vector<int32_t> patterns, accepted_terminals;
   for (int32_t terminal : data.accepted_terminals)
-    if (control_[terminal] == kNoTerminal) patterns.push_back(terminal);
-  std::vector<int32_t> tried = contexts_.try_all ? all_terminals_ : patterns;
+    if (control_terminals_[terminal] == kNoTerminal) patterns.push_back(terminal);
+  std::vector<int32_t> tried_terminals = contexts_.try_all ? all_terminals_ : patterns;
   if (!data.marks.empty()) {  // adds terminals that the parser does not accept; see `LexerContexts`
     std::vector<int32_t> all_tried;
-    std::ranges::set_union(tried, tried_with_marks(data.marks), std::back_inserter(all_tried));
-    tried = std::move(all_tried);
+    std::ranges::set_union(tried_terminals, tried_with_marks(data.marks), std::back_inserter(all_tried));
+    tried_terminals = std::move(all_tried);
   }
-  if (!indentation.is_given) return start = lexemes_.start(tried, patterns, false);
+  if (!indentation.is_given) return start = lexemes_.start(tried_terminals, patterns, false);
   for (int32_t terminal : patterns)
-    if (in_brackets || !indentation.closes[terminal]) wanted.push_back(terminal);
+    if (in_brackets || !indentation.closes[terminal]) accepted_terminals.push_back(terminal);
   for (std::vector<int32_t>* list :
-       {&tried, &wanted}) {  // newlines are always tried; between brackets, they are dropped
-    if (indentation.newline == kNoTerminal || (list == &wanted && !in_brackets)) continue;
+       {&tried_terminals, &accepted_terminals}) {  // newlines are always tried; between brackets, they are dropped
+    if (indentation.newline == kNoTerminal || (list == &accepted_terminals && !in_brackets)) continue;
     const auto it = std::ranges::lower_bound(*list, indentation.newline);
     if (it == list->end() || *it != indentation.newline) list->insert(it, indentation.newline);
   }
-  return start = lexemes_.start(tried, wanted, !in_brackets);
+  return start = lexemes_.start(tried_terminals, accepted_terminals, !in_brackets);
 }
 
 int32_t TerminalParser::top(int32_t state) {

@@ -15,22 +15,22 @@ constexpr size_t kMaxSeparators = 6;         // the limit on separators of one i
 }  // namespace
 
 SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
-                             const std::vector<int32_t>& control, const LexerContexts& contexts,
+                             const std::vector<int32_t>& control_terminals, const LexerContexts& contexts,
                              const std::vector<uint8_t>& used, Followers followers, bool balanced, size_t symbols)
     : lexemes_(lexemes),
       competing_(competing),
       vocabulary_(vocabulary),
-      control_(control),
+      control_terminals_(control_terminals),
       followers_(std::move(followers)),
       tried_(followers_, contexts, lexemes),
-      prefixes_(lexemes, control),
+      prefixes_(lexemes, control_terminals),
       enduring_(competing, lexemes.indentation().newline,
                 [this](int32_t t, int32_t next) { return follows_directly(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
-    const bool ignored = lexemes_.terminals()[t].ignored;  // the parser reads such a terminal only as a keyword
-    if (!used[t] || ignored || control_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
+    const bool is_ignored = lexemes_.terminals()[t].is_ignored;  // the parser reads such a terminal only as a keyword
+    if (!used[t] || is_ignored || control_terminals_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
     if (t == lexemes_.indentation().newline) {
       if (lines_.are_sure = balanced && is_newline_sure(); lines_.are_sure) texts_[t].assign(1, '\n');
       continue;
@@ -40,7 +40,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   find_separators();
   allow_harmless_separator();
   for (int32_t t = 0; t < count; ++t) {
-    weights_.push_back(control_[t] != kNoTerminal ? 1 : kNever);
+    weights_.push_back(control_terminals_[t] != kNoTerminal ? 1 : kNever);
     if (!texts_[t].empty()) {
       const int64_t separator_tokens = t == lexemes_.indentation().newline ? 0 : separator_tokens_after(t);
       if (separator_tokens < kNever)
@@ -108,7 +108,7 @@ bool SafeWitnesses::is_line(int32_t competing) {
   if (competing >= static_cast<int32_t>(is_line_.size())) is_line_.resize(competing + 1, -1);
   if (is_line_[competing] < 0)
     is_line_[competing] = std::ranges::all_of(competing_.members(competing), [&](int32_t competitor) {
-      return std::ranges::all_of(lexemes_.state(competitor).open, [&](const LexemeState::Match& match) {
+      return std::ranges::all_of(lexemes_.state(competitor).open_matches, [&](const LexemeState::Match& match) {
         return std::ranges::find(open_in_line_, std::pair(match.number, match.state)) != open_in_line_.end();
       });
     });
@@ -177,9 +177,9 @@ std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_
 // Whether the lexer reads all of a text as this terminal, whatever other terminals are tried at the same position. For
 // an ignored terminal, only ignored terminals are considered.
 bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
-  const bool ignored = lexemes_.terminals()[terminal].ignored;
+  const bool is_ignored = lexemes_.terminals()[terminal].is_ignored;
   auto is_tried = [&](int32_t t) {
-    return ignored ? lexemes_.terminals()[t].ignored : tried_.tried_with(terminal).has(t);
+    return is_ignored ? lexemes_.terminals()[t].is_ignored : tried_.tried_with(terminal).has(t);
   };
   auto is_keyword_text = [&](LexerKeyword& keyword) {
     int32_t state = keyword.automaton.start();
@@ -189,12 +189,12 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
   };
   std::vector<uint8_t> is_host(lexemes_.terminals().size());
   for (LexerKeyword& keyword : lexemes_.keywords()) {
-    if (ignored || (keyword.host != terminal && keyword.terminal != terminal)) continue;
+    if (is_ignored || (keyword.host != terminal && keyword.terminal != terminal)) continue;
     // A lexeme of an ignored terminal is never a keyword, and an embedded keyword is not tried separately.
-    if (keyword.embedded && lexemes_.terminals()[keyword.host].ignored) return false;
+    if (keyword.is_embedded && lexemes_.terminals()[keyword.host].is_ignored) return false;
     if (!is_keyword_text(keyword)) continue;
     if (keyword.host == terminal && is_tried(keyword.terminal)) return false;
-    is_host[keyword.host] = !lexemes_.terminals()[keyword.host].ignored;
+    is_host[keyword.host] = !lexemes_.terminals()[keyword.host].is_ignored;
   }
   for (const auto& [t, longest] : prefixes_.longest_matches(text)) {
     if (t > terminal) break;
@@ -208,7 +208,7 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
 // Returns the terminals that can read the whole text and may match more, with their states.
 SafeWitnesses::OpenTerminals SafeWitnesses::open_after(std::string_view text, int32_t tried_with) {
   OpenTerminals out;
-  for (const auto& [t, state] : prefixes_.alive(text))
+  for (const auto& [t, state] : prefixes_.live_terminals(text))
     if ((tried_with == kNoTerminal || tried_.tried_with(tried_with).has(t)) &&
         lexemes_.terminals()[t].automaton.bytes(state).count())
       out.emplace_back(t, state);
@@ -233,16 +233,17 @@ bool SafeWitnesses::all_die_in_text(const OpenTerminals& open, std::string_view 
 // ---- separators
 void SafeWitnesses::find_separators() {
   const int32_t count = static_cast<int32_t>(texts_.size());
-  for (int32_t ignored = 0; ignored < count; ++ignored) {
-    if (!lexemes_.terminals()[ignored].ignored || control_[ignored] != kNoTerminal) continue;
-    for (std::string& text : find_texts(ignored, kMaxSeparators)) {
+  for (int32_t ignored_terminal = 0; ignored_terminal < count; ++ignored_terminal) {
+    if (!lexemes_.terminals()[ignored_terminal].is_ignored || control_terminals_[ignored_terminal] != kNoTerminal)
+      continue;
+    for (std::string& text : find_texts(ignored_terminal, kMaxSeparators)) {
       Separator separator{.tokens = tokens_of(text, vocabulary_)[0],
                           .text = std::move(text),
                           .shadowing = TerminalSet(texts_.size()),
                           .unended = {},
                           .is_valid = {}};
       for (const auto& [t, longest] : prefixes_.longest_matches(separator.text))
-        if (t < ignored && !lexemes_.terminals()[t].ignored) separator.shadowing.add(t);
+        if (t < ignored_terminal && !lexemes_.terminals()[t].is_ignored) separator.shadowing.add(t);
       for (const auto& [terminal, state] : open_after(separator.text)) {
         TerminalSet next_terminals(texts_.size());
         for (int32_t next = 0; next < count; ++next)
@@ -254,7 +255,7 @@ void SafeWitnesses::find_separators() {
       bool is_valid_everywhere = can_separate(separator, tried_.tried_first(), kNoTerminal);
       for (int32_t t = 0; t < count; ++t) {
         separator.is_valid.push_back(can_separate(separator, tried_.tried_after(t), t));
-        is_valid_everywhere = is_valid_everywhere && (separator.is_valid[t] || lexemes_.terminals()[t].ignored);
+        is_valid_everywhere = is_valid_everywhere && (separator.is_valid[t] || lexemes_.terminals()[t].is_ignored);
       }
       separator.is_valid.push_back(is_valid_everywhere);
       separators_.push_back(std::move(separator));
@@ -336,7 +337,7 @@ Demand SafeWitnesses::demand(int32_t competing, const std::vector<int32_t>& next
     int32_t lexeme = start;
     for (size_t i = 0; i < separator.text.size() && lexeme != kNoLexeme; ++i)
       lexeme = lexemes_.step(lexeme, static_cast<uint8_t>(separator.text[i]));
-    if (lexeme == kNoLexeme || lexemes_.state(lexeme).label == kNoTerminal || !lexemes_.state(lexeme).ignored)
+    if (lexeme == kNoLexeme || lexemes_.state(lexeme).label == kNoTerminal || !lexemes_.state(lexeme).is_ignored)
       return false;
     const int32_t hindering = enduring_.find_hindering(competing_.add(remaining, lexeme));
     return std::ranges::all_of(next, [&](int32_t t) {

@@ -51,8 +51,8 @@ struct Demand {
 class SafeWitnesses {
  public:
   SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
-                const std::vector<int32_t>& control, const LexerContexts& contexts, const std::vector<uint8_t>& used,
-                Followers followers, bool balanced, size_t symbols);
+                const std::vector<int32_t>& control_terminals, const LexerContexts& contexts,
+                const std::vector<uint8_t>& used, Followers followers, bool balanced, size_t symbols);
   // Whether all terminals that rules use have a sure text.
   bool all() const { return all_sure_; }
   // Whether any terminal can have a sure text.
@@ -79,7 +79,7 @@ class SafeWitnesses {
   static std::vector<int64_t> tokens_of(std::string_view text, const TokenVocabulary& vocabulary);
 
  private:
-  using OpenTerminals = TextPrefixes::Alive;  // terminals that may match more text, and their states
+  using OpenTerminals = TextPrefixes::LiveTerminals;  // terminals that may match more text, and their states
   struct Separator {
     int64_t tokens;
     std::string text;
@@ -117,7 +117,7 @@ class SafeWitnesses {
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
   const TokenVocabulary& vocabulary_;
-  const std::vector<int32_t>& control_;
+  const std::vector<int32_t>& control_terminals_;
   const Followers followers_;
   const TriedTerminals tried_;
   TextPrefixes prefixes_;

@@ -77,7 +77,7 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
     StatesLock lock(*this);
     // For rules that are not compiled yet, only the bound in bytes exists.
     const bool has_only_bytes = !arena.grammar().later.empty();
-    if (!is_plenty(rest_bytes.after_token(state)) &&
+    if (!is_plenty(rest_bytes.bound_after_token(state)) &&
         (has_only_bytes || (!is_plenty(rest_in_tokens(state)) && !is_plenty(budgets.reach_bound(state))))) {
       const int64_t needed = budgets.distance(state) + 1;
       if (max_tokens < needed) {
@@ -102,7 +102,7 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
 // The bound in tokens uses fixed texts, which ignore token limits. If there are limits, only the bound in bytes is
 // used.
 int64_t Workspace::rest_in_tokens(int32_t state) {
-  return arena.grammar().token_rests.empty() ? rest_tokens.after_token(state) : kUnreachable;
+  return arena.grammar().token_rests.empty() ? rest_tokens.bound_after_token(state) : kUnreachable;
 }
 
 int64_t Workspace::distance(int32_t state) {
@@ -112,7 +112,7 @@ int64_t Workspace::distance(int32_t state) {
 
 std::tuple<int64_t, int64_t, int64_t> Workspace::rests(int32_t state) {
   const StatesLock lock(*this);
-  const int64_t rest = std::min(rest_bytes.after_token(state), rest_in_tokens(state));
+  const int64_t rest = std::min(rest_bytes.bound_after_token(state), rest_in_tokens(state));
   return {rest, budgets.reach_bound(state), budgets.reach(state)};
 }
 

@@ -42,7 +42,7 @@ std::shared_ptr<TokenVocabulary> make_vocabulary(const Tokens& tokens, const std
 
 bool extends(const TokenVocabulary& v, const nb::bytes& data) {
   int32_t node = 0;
-  for (char ch : view(data)) {
+  for (char ch : as_string_view(data)) {
     node = v.trie.child(node, static_cast<uint8_t>(ch));
     if (node < 0) return false;
   }

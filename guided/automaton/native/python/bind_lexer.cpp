@@ -44,13 +44,13 @@ Indentation make_indentation(const IndentationValues& lines, int32_t terminals, 
 std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const LexerKeywordList& keywords,
-                                          const std::vector<int32_t>& control, const LexerContextList& contexts,
-                                          bool contextual, const LexerContextList& rows,
-                                          const std::optional<IndentationValues>& lines,
+                                          const std::vector<int32_t>& control_terminals,
+                                          const LexerContextList& contexts, bool contextual,
+                                          const LexerContextList& rows, const std::optional<IndentationValues>& lines,
                                           const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
                                           int64_t call_work) {
   const size_t count = terminals.size();
-  if (ignored.size() != count || control.size() != count)
+  if (ignored.size() != count || control_terminals.size() != count)
     throw nb::value_error("ignored and control need a value for each terminal");
   if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have fewer terminals");
   std::vector<LexerTerminal> lexer_terminals;
@@ -60,8 +60,8 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
     if (terminal < 0 || static_cast<size_t>(terminal) >= count) throw nb::index_error("there is no such terminal");
     return terminal;
   };
-  for (const auto& [host, terminal, embedded, compiled] : keywords)
-    lexer_keywords.push_back({check(host), check(terminal), embedded, TerminalAutomaton(compiled)});
+  for (const auto& [host, terminal, is_embedded, compiled] : keywords)
+    lexer_keywords.push_back({check(host), check(terminal), is_embedded, TerminalAutomaton(compiled)});
   LexerContexts lexer_contexts;
   for (auto [marks, accepted] : contexts) {
     for (int32_t terminal : accepted) check(terminal);
@@ -81,7 +81,7 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
   auto compiled = std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(lexer_terminals),
                                                              .keywords = std::move(lexer_keywords),
                                                              .rules = rules,
-                                                             .control = control,
+                                                             .control_terminals = control_terminals,
                                                              .contexts = std::move(lexer_contexts),
                                                              .indentation = std::move(indentation),
                                                              .vocabulary = vocabulary},

@@ -156,7 +156,7 @@ auto without_gil(Value (Matcher::*method)(Arguments...)) {
 template <class Value>
 auto without_gil_on_bytes(Value (Matcher::*method)(std::string_view)) {
   return [method](Matcher& self, const nb::bytes& data) {
-    std::string_view bytes = view(data);
+    std::string_view bytes = as_string_view(data);
     return without_gil(self, [&] { return (self.*method)(bytes); });
   };
 }
@@ -347,7 +347,7 @@ void bind_matcher(nb::module_& m) {
       .def(
           "_probe",
           [](Matcher& self, const nb::bytes& data) {
-            std::string_view bytes = view(data);
+            std::string_view bytes = as_string_view(data);
             auto [read, possible] = without_gil(self, [&] { return self.probe(bytes); });
             return std::make_pair(read, to_bytes(possible));
           },
@@ -355,7 +355,7 @@ void bind_matcher(nb::module_& m) {
       .def(
           "_characters",
           [](Matcher& self, const nb::bytes& data, const nb::bytes& begun) {
-            std::string_view bytes = view(data), first = view(begun);
+            std::string_view bytes = as_string_view(data), first = as_string_view(begun);
             return without_gil(self, [&] { return self.characters(bytes, first); });
           },
           "data"_a, "begun"_a, kCharacters)

@@ -327,7 +327,7 @@ Raises:
 
 }  // namespace
 
-void bind_stored(nb::module_& m) {
+void bind_stored_grammar(nb::module_& m) {
   nb::class_<StoredTable>(m, "StoredTable", "The rows of a stored grammar, checked.")
       .def(nb::init<const nb::bytes&, TextTuple, uint32_t, uint32_t, int64_t>(), "ints"_a, "texts"_a, "number"_a,
            "tables"_a, "max_nodes"_a, kStoredTable)

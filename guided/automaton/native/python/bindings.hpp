@@ -21,7 +21,7 @@ void bind_matcher(nanobind::module_& m);
 void bind_composed(nanobind::module_& m);
 void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);
-void bind_stored(nanobind::module_& m);
+void bind_stored_grammar(nanobind::module_& m);
 
 // Converts the limits of one call from Python's values: the memory for a grammar's states, and the work.
 inline CallLimits call_limits(int64_t memory, int64_t work) {
@@ -29,6 +29,6 @@ inline CallLimits call_limits(int64_t memory, int64_t work) {
   return {.work = work, .memory = static_cast<size_t>(memory)};
 }
 
-inline std::string_view view(const nanobind::bytes& b) { return {b.c_str(), b.size()}; }
+inline std::string_view as_string_view(const nanobind::bytes& b) { return {b.c_str(), b.size()}; }
 
 }  // namespace guided

@@ -252,7 +252,7 @@ class Builder {
     for (const auto& [rule, digest, shortest_bound] : later) {
       if (rule < 0 || rule >= static_cast<int32_t>(rules.size())) throw nb::index_error("there is no such rule");
       Digest content;
-      for (char ch : view(digest)) content.add(static_cast<uint8_t>(ch));
+      for (char ch : as_string_view(digest)) content.add(static_cast<uint8_t>(ch));
       ir_.later.push_back({rule, content, shortest_bound});
     }
     if (ir_.encodings.empty()) throw nb::value_error("the builder has no encoding");

@@ -25,9 +25,9 @@ using IndentationValues =
 std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
                                           const std::vector<std::shared_ptr<CompiledRules>>& terminals,
                                           const std::vector<bool>& ignored, const LexerKeywordList& keywords,
-                                          const std::vector<int32_t>& control, const LexerContextList& contexts,
-                                          bool contextual, const LexerContextList& rows,
-                                          const std::optional<IndentationValues>& lines,
+                                          const std::vector<int32_t>& control_terminals,
+                                          const LexerContextList& contexts, bool contextual,
+                                          const LexerContextList& rows, const std::optional<IndentationValues>& lines,
                                           const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
                                           int64_t call_work);
 

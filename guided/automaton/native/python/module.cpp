@@ -54,7 +54,7 @@ NB_MODULE(_core, m) {
   guided::bind_compiled(m);
   guided::bind_builder(m);
   guided::bind_node_reader(m);
-  guided::bind_stored(m);
+  guided::bind_stored_grammar(m);
   guided::bind_matcher(m);
   guided::bind_composed(m);
   guided::bind_lexer(m);

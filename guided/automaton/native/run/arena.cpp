@@ -93,10 +93,10 @@ std::atomic<int32_t>* Arena::add_row() {
   return slabs_.back() + slab_left_ * 256;
 }
 
-int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
+int32_t Arena::intern(const std::vector<Thread>& threads, bool is_closed) {
   CallMeter::work(kLookup + static_cast<int64_t>(threads.size()));
-  const uint64_t hash = hash_threads(threads.data(), threads.size(), closed);
-  NumberTable& ids = closed ? closed_ids_ : open_ids_;
+  const uint64_t hash = hash_threads(threads.data(), threads.size(), is_closed);
+  NumberTable& ids = is_closed ? closed_ids_ : open_ids_;
   const int32_t existing = ids.find(hash, [&](int32_t id) {
     const Config& c = config(id);
     return static_cast<size_t>(c.count) == threads.size() && std::equal(threads.begin(), threads.end(), c.threads);
@@ -114,7 +114,7 @@ int32_t Arena::intern(const std::vector<Thread>& threads, bool closed) {
     else
       c.bytes |= grammar_->positions[t.pos].bytes;
     c.has_seen_set |= t.mem > kLastUnknownSet;
-    c.counts_tokens |= closed && is_counting(t);
+    c.counts_tokens |= is_closed && is_counting(t);
   }
   ids.add(hash, id);
   charge(16);

@@ -105,7 +105,7 @@ class Arena {
   }
   int32_t state_of_thread(Thread thread);      // the state that consists of this thread, without its closure
   int32_t close(std::vector<Thread>& kernel);  // the state of the closure of these threads
-  int32_t intern(const std::vector<Thread>& threads, bool closed);
+  int32_t intern(const std::vector<Thread>& threads, bool is_closed);
   int32_t top(int32_t state);            // the state of the top of its stack (top_of_stack.cpp)
   bool leaves_top(int32_t state) const;  // whether some thread has returned from the top
   // Transfers a state of `other` to this arena. `carried` remembers what earlier calls have transferred.

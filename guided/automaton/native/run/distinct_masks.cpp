@@ -125,23 +125,24 @@ bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& tokens, Shar
 }
 
 const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& tokens) {
-  Thread noting_thread = thread;
-  noting_thread.mem = arena_.uniqueness().with_noting(thread.mem);
-  if (const EntryTokens* cached = entry_tokens_.find(noting_thread)) return *cached;
+  Thread thread_with_unknown_values = thread;
+  thread_with_unknown_values.mem = arena_.uniqueness().with_noting(thread.mem);
+  if (const EntryTokens* cached = entry_tokens_.find(thread_with_unknown_values)) return *cached;
   const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, thread) : tokens.staying;
-  EntryTokens built =
-      EntryTokensBuilder(arena_, vocabulary_, alike_tokens_)
-          .build(noting_thread, staying, tokens.reads_only_bytes, [&](auto&& examine, std::vector<int32_t>& unsure) {
-            each_needed_table(thread, tokens, [&](const TokenTable& needed_table) {
-              walk_remainders(noting_thread, needed_table, [&](const Remainder& r, int32_t next_state) {
-                if (!at_boundary(arena_, next_state)) return;
-                examine(r.token, next_state);
-                if (r.touched_entries > 0) unsure.push_back(r.token);
-              });
-            });
-          });
+  EntryTokens built = EntryTokensBuilder(arena_, vocabulary_, alike_tokens_)
+                          .build(thread_with_unknown_values, staying, tokens.reads_only_bytes,
+                                 [&](auto&& examine, std::vector<int32_t>& unsure) {
+                                   each_needed_table(thread, tokens, [&](const TokenTable& needed_table) {
+                                     walk_remainders(thread_with_unknown_values, needed_table,
+                                                     [&](const Remainder& r, int32_t next_state) {
+                                                       if (!at_boundary(arena_, next_state)) return;
+                                                       examine(r.token, next_state);
+                                                       if (r.touched_entries > 0) unsure.push_back(r.token);
+                                                     });
+                                   });
+                                 });
   arena_.charge(built.bytes());
-  return entry_tokens_.add(noting_thread, std::move(built));
+  return entry_tokens_.add(thread_with_unknown_values, std::move(built));
 }
 
 // Appends the tokens that end the current entry, which is a string, with a seen string.

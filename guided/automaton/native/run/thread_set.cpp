@@ -4,8 +4,8 @@
 
 namespace guided {
 
-uint64_t hash_threads(const Thread* t, size_t n, bool closed) {
-  uint64_t h = n * 2 + closed;
+uint64_t hash_threads(const Thread* t, size_t n, bool is_closed) {
+  uint64_t h = n * 2 + is_closed;
   for (size_t i = 0; i < n; ++i) {
     h = combine(h, pair_key(t[i].pos, t[i].reg));
     h = combine(h, pair_key(t[i].mem, t[i].ret));

@@ -48,7 +48,7 @@ class ThreadMap {
   std::deque<std::pair<Thread, Value>> items_;
 };
 
-uint64_t hash_threads(const Thread* threads, size_t count, bool closed);
+uint64_t hash_threads(const Thread* threads, size_t count, bool is_closed);
 
 // A set of threads that can be cleared at no cost. A small set is searched linearly; a large set is hashed.
 class ThreadSet {

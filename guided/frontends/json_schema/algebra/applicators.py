@@ -72,7 +72,11 @@ def _merge_enumerations(
         listed_values |= branch_values
     distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated_keys))
     return [
-        (reader.negation.enumeration(schema, distinct_values) if distinct_values else reader.negation.nothing(schema),)
+        (
+            reader.negation.enumeration(schema, distinct_values)
+            if distinct_values
+            else reader.negation.make_empty_schema(schema),
+        )
     ]
 
 

@@ -113,7 +113,7 @@ class _Split:
             shape._replace(formula=None),
             formula,
             name,
-            binding.nothing,
+            binding.empty_schema,
         )
         self._goals = {leaf: members.get(name) for leaf, members in binding.members.items()}
         self._cached_requirements: dict[Leaf, Formula] = {}

@@ -99,9 +99,9 @@ class Binding:
         self._all_cells: tuple[int, ...] = ()
 
     @property
-    def nothing(self) -> Schema:
+    def empty_schema(self) -> Schema:
         """A schema that no value satisfies."""
-        return self._negation.nothing(self._leaves[0].schema)
+        return self._negation.make_empty_schema(self._leaves[0].schema)
 
     def bind(self) -> ConditionalMembers:
         """The cells and the condition."""
@@ -171,7 +171,7 @@ class Binding:
     def slot_goal(self, name: str) -> Goal:
         """The requirements of the base shape on the member `name`."""
         if not self._expander.allows(self._base, name):
-            return (self.nothing,)
+            return (self.empty_schema,)
         return self._expander.goal(self._expander.member_schemas(self._base, name))
 
     def _constant(self, leaf: Leaf, value: Json) -> Goal:
@@ -188,7 +188,7 @@ class Binding:
         for name in names:
             goal = expander.goal(expander.member_schemas(shape, name))
             if not all(expander.keys.contains(source, name) for source in shape.name_schemas):
-                goal = (self._negation.nothing(leaf.schema),)
+                goal = (self._negation.make_empty_schema(leaf.schema),)
             if goal:
                 out[name] = goal
         return out

@@ -62,11 +62,11 @@ class CountGraph:
 
 
 class _CountedItems(NamedTuple):
-    """`low` to `high` items after the first `start` satisfy `schema`; the others satisfy `others`, its complement."""
+    """`low` to `high` items after the first `start` satisfy `schema`; the others satisfy `complement`."""
 
     start: int
     schema: Schema
-    others: Schema
+    complement: Schema
     low: int
     high: int | None
 
@@ -105,7 +105,7 @@ class _GraphBuilder:
             for requirement in shape.some_items
         )
         item_counts = (
-            _CountedItems(0, requirement.schema, requirement.others, requirement.count.low, requirement.count.high)
+            _CountedItems(0, requirement.schema, requirement.complement, requirement.count.low, requirement.count.high)
             for requirement in shape.item_counts
         )
         self._requirements = (*some_items, *item_counts)
@@ -181,7 +181,7 @@ class _GraphBuilder:
     def _schemas_of_counts(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
         for requirement, is_satisfied in zip(self._requirements, counts, strict=True):
             if is_satisfied is not None:
-                yield requirement.schema if is_satisfied else requirement.others
+                yield requirement.schema if is_satisfied else requirement.complement
 
     def _can_distinguish_values(self) -> bool:
         """Whether all items have so few values that a state can record which of them were written."""

@@ -19,10 +19,10 @@ def check_foreign(schema: Schema, keyword: str) -> None:
         return
     if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
         return  # without a list of items, it has no effect in any draft
-    was_removed = DRAFTS.index(definition.until) < DRAFTS.index(draft)
+    was_removed = DRAFTS.index(definition.last_draft) < DRAFTS.index(draft)
     if was_removed or not schema.document.is_declared:
         suffix = "" if schema.document.is_declared else ", which is assumed without $schema"
-        hint = f"add $schema, or pass draft={definition.until!r}" if suffix else f"use its replacement in {draft}"
+        hint = f"add $schema, or pass draft={definition.last_draft!r}" if suffix else f"use its replacement in {draft}"
         raise UnsupportedError(
             f"{keyword!r} is not a keyword of {draft}{suffix}", pointer=schema.location_of(keyword), hint=hint
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from guided.errors import UnsupportedError
-from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, name_classes
+from guided.frontends.json_schema.algebra.name_classes import MAX_CLASSES, divide_names
 from guided.frontends.json_schema.algebra.strings import any_string
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.regex.derivatives import Terms, TooLarge
@@ -97,7 +97,7 @@ class Keys:
         self,
         required_sources: Sequence[Source],
         all_sources: Iterable[Source],
-        declared: Collection[str],
+        declared_names: Collection[str],
         location: str,
     ) -> Iterator[tuple[tuple[Node, ...], frozenset[int]]]:
         """The classes of the names in all of `required_sources`.
@@ -110,8 +110,8 @@ class Keys:
             yield (), frozenset()
             return
         languages = [self.language(source) for source in sources]
-        classes = name_classes(
-            [self._language_ignoring_declared(source, declared) for source in sources], self._overlap
+        classes = divide_names(
+            [self._language_ignoring_declared(source, declared_names) for source in sources], self._overlap
         )
         if classes is None:
             raise UnsupportedError(
@@ -120,7 +120,9 @@ class Keys:
                 hint="join patterns whose members have the same schema",
             )
         required_languages = [self.writable_language(source) for source in required_sources]
-        candidates = [name for name in declared if all(self.contains(source, name) for source in required_sources)]
+        candidates = [
+            name for name in declared_names if all(self.contains(source, name) for source in required_sources)
+        ]
         for inside, outside in classes:
             spend()
             ids = frozenset(serial(sources[index]) for index in inside)
@@ -138,12 +140,12 @@ class Keys:
                 names += [Not(Alt(tuple(map(Text, excluded_names))))] if excluded_names else []
             yield tuple(names), ids
 
-    def _language_ignoring_declared(self, source: Source, declared: Collection[str]) -> Node:
+    def _language_ignoring_declared(self, source: Source, declared_names: Collection[str]) -> Node:
         """The language of a source, possibly wrong about declared names."""
         if (
             isinstance(source, KeySet)
             and source.excluded_names
-            and all(name in declared for name in source.excluded_names)
+            and all(name in declared_names for name in source.excluded_names)
         ):
             source = KeySet(source.sources, source.excluded_sources)
         return self.language(source)

@@ -19,10 +19,10 @@ from guided.frontends.regex.overlap import Overlap
 from guided.ir.nodes import Node
 from guided.meter import spend
 
-__all__ = ["MAX_CLASSES", "NameClass", "name_classes"]
+__all__ = ["MAX_CLASSES", "NameClass", "divide_names"]
 
 MAX_CLASSES = 256
-_MAX_UNCHECKED = 2  # languages; for so few, the core drops empty combinations as quickly as checks would find them
+_MAX_UNCHECKED_LANGUAGES = 2  # for so few, the core drops empty combinations as quickly as checks would find them
 
 
 class NameClass(NamedTuple):
@@ -34,27 +34,27 @@ class NameClass(NamedTuple):
     outside: tuple[int, ...]
 
 
-def name_classes(languages: Sequence[Node], overlap: Overlap) -> list[NameClass] | None:
+def divide_names(languages: Sequence[Node], overlap: Overlap) -> list[NameClass] | None:
     """The classes, starting with those in the most languages. None for more than MAX_CLASSES."""
-    checks_overlap = len(languages) > _MAX_UNCHECKED
+    checks_overlap = len(languages) > _MAX_UNCHECKED_LANGUAGES
 
-    def may_meet(new: int, old: int) -> bool:
-        return not checks_overlap or overlap.may_have_word((languages[old], languages[new]))
+    def may_overlap(new_index: int, old_index: int) -> bool:
+        return not checks_overlap or overlap.may_have_word((languages[old_index], languages[new_index]))
 
     def may_have_name(names: NameClass) -> bool:
         inside, outside = ((languages[number] for number in numbers) for numbers in names)
         return not checks_overlap or overlap.may_have_word(inside, outside)
 
     classes = [NameClass((), ())]
-    for new in range(len(languages)):
+    for new_index in range(len(languages)):
         new_classes: list[NameClass] = []
         for inside, outside in classes:
             spend()
-            if not all(may_meet(new, old) for old in inside):
+            if not all(may_overlap(new_index, old) for old in inside):
                 new_classes.append(NameClass(inside, outside))
                 continue
-            inside_class = NameClass((*inside, new), tuple(old for old in outside if may_meet(new, old)))
-            new_classes += filter(may_have_name, (inside_class, NameClass(inside, (*outside, new))))
+            inside_class = NameClass((*inside, new_index), tuple(old for old in outside if may_overlap(new_index, old)))
+            new_classes += filter(may_have_name, (inside_class, NameClass(inside, (*outside, new_index))))
         if len(new_classes) > MAX_CLASSES:
             return None
         classes = new_classes

@@ -87,13 +87,13 @@ class Negation:
             self._enumerations[key] = self.derive(source, Shape(values=values))
         return self._enumerations[key]
 
-    def nothing(self, source: Schema) -> Schema:
+    def make_empty_schema(self, source: Schema) -> Schema:
         """A schema that no value satisfies."""
         return Schema(source.document, source.pointer, False, source.base)
 
     def without_member(self, source: Schema, name: str) -> Schema:
         """A schema for all values except objects with a member `name`."""
-        return self.derive(source, Shape(objects=(ObjectPart({name: self.nothing(source)}, None),)))
+        return self.derive(source, Shape(objects=(ObjectPart({name: self.make_empty_schema(source)}, None),)))
 
     @property
     def is_used(self) -> bool:
@@ -135,7 +135,7 @@ class Negation:
             cases += self._other_values(meaning.shape.values, schema)
         for group in meaning.groups:
             cases.append(self.derive(schema, ANYTHING, *((self.complement_of(branch),) for branch in group)))
-        return self._make_meaning(ANYTHING, (tuple(cases) or (self.nothing(schema),),))
+        return self._make_meaning(ANYTHING, (tuple(cases) or (self.make_empty_schema(schema),),))
 
     def shapes_without(self, shape: Shape, source: Schema) -> Iterator[Shape]:
         """Shapes whose union is the complement of a shape. The shape's enumeration is ignored."""
@@ -171,7 +171,9 @@ class Negation:
                 yield self.with_count(item_count.schema, window)._replace(types=("array",))
         member_schemas = self._required_members(shape)
         for name in shape.required:  # one case for both: absent, or present with another value
-            other = self.complement_of(member_schemas[name]) if name in member_schemas else self.nothing(source)
+            other = (
+                self.complement_of(member_schemas[name]) if name in member_schemas else self.make_empty_schema(source)
+            )
             yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
         for object_part in shape.objects:
             yield from self._object_cases(object_part, member_schemas)
@@ -180,7 +182,9 @@ class Negation:
                 types=("object",), some_members=(SomeMember(KeySet(sources=(self.complement_of(names),)), None),)
             )
         for some_member in shape.some_members:
-            other = self.nothing(source) if some_member.schema is None else self.complement_of(some_member.schema)
+            other = (
+                self.make_empty_schema(source) if some_member.schema is None else self.complement_of(some_member.schema)
+            )
             yield Shape(types=("object",), objects=(ObjectPart({}, None, ((some_member.keys, other),)),))
 
     def with_count(self, schema: Schema, count: Window) -> Shape:

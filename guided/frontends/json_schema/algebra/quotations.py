@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError, brief
 from guided.frontends.common.quoted_texts import WHITESPACE, check_documents, quotation_node, with_min_words
 from guided.frontends.json_schema.documents.malformed import describe, malformed_error
@@ -53,7 +53,7 @@ class Quotations:
     def _with_options(self, schema: Schema, value: dict[str, Json]) -> Substrings | And:
         for name in value:
             if name not in _FIELDS:
-                close = close_name(name, _FIELDS)
+                close = find_closest_name(name, _FIELDS)
                 hint = f"did you mean {close!r}?" if close else f"the fields are {', '.join(_FIELDS)}"
                 raise SpecError(
                     f"{_KEYWORD} has no field {brief(name)}", pointer=schema.location_of(_KEYWORD, name), hint=hint
@@ -63,7 +63,7 @@ class Quotations:
         texts = self._texts(schema, value["documents"], "documents")
         words, whitespace = value.get("words", False), value.get("whitespace", "exact")
         if whitespace not in WHITESPACE:
-            close = close_name(whitespace, WHITESPACE)
+            close = find_closest_name(whitespace, WHITESPACE)
             hint = f"did you mean {close!r}?" if close else "leave it out for exact"
             raise _malformed_field(schema, "whitespace", " or ".join(WHITESPACE), whitespace, hint)
         if not isinstance(words, bool):
@@ -98,7 +98,7 @@ class Quotations:
         return self._documents[name]
 
     def _hint(self, name: object) -> str:
-        close = close_name(name, self._documents)
+        close = find_closest_name(name, self._documents)
         if close:
             return f"did you mean {close!r}?"
         names = ", ".join(self._documents)

@@ -97,10 +97,10 @@ class SomeItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemCount:
-    """The number of items that satisfy `schema` is in `count`. All other items satisfy `others`, its complement."""
+    """The number of items that satisfy `schema` is in `count`. All others satisfy `complement`."""
 
     schema: Schema
-    others: Schema
+    complement: Schema
     count: Window
 
 

@@ -58,16 +58,18 @@ class SubschemaForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """A keyword of the drafts `since` to `until`."""
+    """A keyword of the drafts `first_draft` to `last_draft`."""
 
     status: Status
     form: SubschemaForm = SubschemaForm.NOTHING
-    since: str = "draft4"
-    until: str = "2020-12"
+    first_draft: str = "draft4"
+    last_draft: str = "2020-12"
 
 
-def _plain_keywords(status: Status, *names: str, since: str = "draft4", until: str = "2020-12") -> dict[str, Keyword]:
-    return {name: Keyword(status, SubschemaForm.NOTHING, since, until) for name in names}
+def _plain_keywords(
+    status: Status, *names: str, first_draft: str = "draft4", last_draft: str = "2020-12"
+) -> dict[str, Keyword]:
+    return {name: Keyword(status, SubschemaForm.NOTHING, first_draft, last_draft) for name in names}
 
 
 _E, _A = Status.ENFORCED, Status.ANNOTATION
@@ -78,43 +80,43 @@ KEYWORDS: dict[str, Keyword] = {
         _E, "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"
     ),
     **_plain_keywords(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    **_plain_keywords(_E, "const", since="draft6"),
+    **_plain_keywords(_E, "const", first_draft="draft6"),
     **_plain_keywords(_E, "x-guided-quote"),
     "properties": Keyword(_E, SubschemaForm.MAP),
     "additionalProperties": Keyword(_E, SubschemaForm.SCHEMA),
     "items": Keyword(_E, SubschemaForm.SCHEMA_OR_LIST),
-    "additionalItems": Keyword(_E, SubschemaForm.SCHEMA, until="2019-09"),
-    "prefixItems": Keyword(_E, SubschemaForm.LIST, since="2020-12"),
+    "additionalItems": Keyword(_E, SubschemaForm.SCHEMA, last_draft="2019-09"),
+    "prefixItems": Keyword(_E, SubschemaForm.LIST, first_draft="2020-12"),
     "anyOf": Keyword(_E, SubschemaForm.LIST),
     "allOf": Keyword(_E, SubschemaForm.LIST),
     "oneOf": Keyword(_E, SubschemaForm.LIST),
     "not": Keyword(_E, SubschemaForm.SCHEMA),
-    "if": Keyword(_E, SubschemaForm.SCHEMA, since="draft7"),
-    "then": Keyword(_A, SubschemaForm.SCHEMA, since="draft7"),
-    "else": Keyword(_A, SubschemaForm.SCHEMA, since="draft7"),
-    "contains": Keyword(_E, SubschemaForm.SCHEMA, since="draft6"),
-    "minContains": Keyword(_A, since="2019-09"),
-    "maxContains": Keyword(_A, since="2019-09"),
-    "propertyNames": Keyword(_E, SubschemaForm.SCHEMA, since="draft6"),
+    "if": Keyword(_E, SubschemaForm.SCHEMA, first_draft="draft7"),
+    "then": Keyword(_A, SubschemaForm.SCHEMA, first_draft="draft7"),
+    "else": Keyword(_A, SubschemaForm.SCHEMA, first_draft="draft7"),
+    "contains": Keyword(_E, SubschemaForm.SCHEMA, first_draft="draft6"),
+    "minContains": Keyword(_A, first_draft="2019-09"),
+    "maxContains": Keyword(_A, first_draft="2019-09"),
+    "propertyNames": Keyword(_E, SubschemaForm.SCHEMA, first_draft="draft6"),
     "patternProperties": Keyword(_E, SubschemaForm.MAP),
     "dependencies": Keyword(_E, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES),  # kept after draft7 for compatibility
-    "dependentRequired": Keyword(_E, since="2019-09"),
-    "dependentSchemas": Keyword(_E, SubschemaForm.MAP, since="2019-09"),
-    "unevaluatedItems": Keyword(_E, SubschemaForm.SCHEMA, since="2019-09"),
-    "unevaluatedProperties": Keyword(_E, SubschemaForm.SCHEMA, since="2019-09"),
+    "dependentRequired": Keyword(_E, first_draft="2019-09"),
+    "dependentSchemas": Keyword(_E, SubschemaForm.MAP, first_draft="2019-09"),
+    "unevaluatedItems": Keyword(_E, SubschemaForm.SCHEMA, first_draft="2019-09"),
+    "unevaluatedProperties": Keyword(_E, SubschemaForm.SCHEMA, first_draft="2019-09"),
     **_plain_keywords(_E, "$ref"),
-    **_plain_keywords(_E, "$dynamicRef", since="2020-12"),
-    **_plain_keywords(_E, "$recursiveRef", since="2019-09", until="2019-09"),
+    **_plain_keywords(_E, "$dynamicRef", first_draft="2020-12"),
+    **_plain_keywords(_E, "$recursiveRef", first_draft="2019-09", last_draft="2019-09"),
     "$defs": Keyword(_A, SubschemaForm.MAP),
     "definitions": Keyword(_A, SubschemaForm.MAP),
-    **_plain_keywords(_A, "id", until="draft4"),
-    **_plain_keywords(_A, "$id", since="draft6"),
-    **_plain_keywords(_A, "$anchor", since="2019-09"),
-    **_plain_keywords(_A, "$dynamicAnchor", since="2020-12"),
-    **_plain_keywords(_A, "$recursiveAnchor", since="2019-09", until="2019-09"),
+    **_plain_keywords(_A, "id", last_draft="draft4"),
+    **_plain_keywords(_A, "$id", first_draft="draft6"),
+    **_plain_keywords(_A, "$anchor", first_draft="2019-09"),
+    **_plain_keywords(_A, "$dynamicAnchor", first_draft="2020-12"),
+    **_plain_keywords(_A, "$recursiveAnchor", first_draft="2019-09", last_draft="2019-09"),
     **_plain_keywords(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
     **_plain_keywords(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
-    "contentSchema": Keyword(_A, SubschemaForm.SCHEMA, since="2019-09"),
+    "contentSchema": Keyword(_A, SubschemaForm.SCHEMA, first_draft="2019-09"),
 }
 
 CONTENT_KEYWORDS = ("contentEncoding", "contentMediaType")
@@ -162,7 +164,7 @@ VOCABULARIES: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def _is_known(keyword: Keyword, draft: str) -> bool:
-    return DRAFTS.index(keyword.since) <= DRAFTS.index(draft) <= DRAFTS.index(keyword.until)
+    return DRAFTS.index(keyword.first_draft) <= DRAFTS.index(draft) <= DRAFTS.index(keyword.last_draft)
 
 
 KNOWN_KEYWORDS = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError
 from guided.frontends.json_schema.documents.values import Json
 
@@ -53,5 +53,5 @@ def suggest_name(value: Json, token: str) -> str:
     names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
     if not names:
         return ""
-    close = close_name(token, names[:1000])
+    close = find_closest_name(token, names[:1000])
     return f"did you mean {close!r}?" if close else "existing names: " + ", ".join(repr(name) for name in names[:5])

@@ -28,6 +28,7 @@ __all__ = [
     "Json",
     "canonical_key",
     "json_type",
+    "load_json",
     "normalise",
     "read_count",
     "read_json",
@@ -130,10 +131,11 @@ def read_count(value: Json) -> int | None:
 
 
 class _InvalidJson(Exception):
-    """Raised by the hooks of `json.loads`. A second scan then locates the error."""
+    """Raised by the hooks of a decoder. A second scan then locates the error."""
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    spend()
     members = dict(pairs)
     if len(members) != len(pairs):
         raise _InvalidJson
@@ -145,7 +147,8 @@ def _refuse_constant(_: str) -> None:
 
 
 _BYTE_ORDER_MARK = "\ufeff"
-_DECODER = json.JSONDecoder(
+_PLAIN_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_duplicates)
+_EXACT_DECODER = json.JSONDecoder(
     object_pairs_hook=_refuse_duplicates,
     parse_constant=_refuse_constant,
     parse_int=Decimal10.parse,
@@ -153,13 +156,26 @@ _DECODER = json.JSONDecoder(
 )
 
 
+def load_json(text: str, *, exact: bool = False) -> Any:
+    """Like `json.loads`, but a repeated key is an error. `exact`: numbers become `Decimal10`, and NaN is refused.
+
+    Raises:
+        SpecError: a key is repeated, or a number is refused; with the span. Other exceptions: as `json.loads`.
+    """
+    if text[:1] == _BYTE_ORDER_MARK:
+        return json.loads(text)  # raises an error that names the mark
+    try:
+        return (_EXACT_DECODER if exact else _PLAIN_DECODER).decode(text)
+    except _InvalidJson:
+        raise json_error(text) from None
+
+
 def read_json(text: str, limits: Limits, subject: str = "the schema") -> Json:
     """The value of a JSON text. Raises SpecError with a span if the text is not JSON or repeats a key."""
     if len(text) > limits.spec_length:
         raise LimitExceeded("spec_length", len(text), limits.spec_length)
     try:
-        has_byte_order_mark = text[:1] == _BYTE_ORDER_MARK  # json.loads raises an error that names it
-        value: Json = json.loads(text) if has_byte_order_mark else _DECODER.decode(text)
+        value: Json = load_json(text, exact=True)
     except json.JSONDecodeError as error:
         raise SpecError(
             f"{subject} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
@@ -175,8 +191,6 @@ def read_json(text: str, limits: Limits, subject: str = "the schema") -> Json:
             "depth", deepest, sys.getrecursionlimit(), fixed=True,
             hint="Python's recursion limit is too low for text with this nesting: pass the value as a dict",
         ) from None  # fmt: skip
-    except _InvalidJson:
-        raise json_error(text) from None
     _check_size(value, text, limits)
     return value
 

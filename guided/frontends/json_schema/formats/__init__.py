@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window
 from guided.frontends.regex import parse_regex
 from guided.ir.nodes import Node
@@ -130,7 +130,7 @@ def _superset(name: str) -> Node:
 def _hint(name: str) -> str:
     """A hint for an unknown name: the known name that was probably meant, and an alternative."""
     normalised = name.lower().replace("_", "-")
-    close = _OTHER_NAMES.get(normalised) or close_name(normalised, FORMATS, cutoff=0.7)
+    close = _OTHER_NAMES.get(normalised) or find_closest_name(normalised, FORMATS, cutoff=0.7)
     return f"did you mean {close!r}? if not, {_PATTERN_HINT}" if close else _PATTERN_HINT
 
 

@@ -92,7 +92,7 @@ def _text_with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
     """Arrays that only bound the number of items satisfying a schema. No position is special."""
     (item_count,) = shape.item_counts
     goals = [
-        lowering.expander.goal((*item_goal(shape, 0), schema)) for schema in (item_count.schema, item_count.others)
+        lowering.expander.goal((*item_goal(shape, 0), schema)) for schema in (item_count.schema, item_count.complement)
     ]
     counted_item, other_item = (EMPTY if has_false(goal) else _item(lowering, shape, goal, level) for goal in goals)
     body = counted_items(counted_item, other_item, lowering.notation.separator_at(level), item_count.count)

@@ -47,26 +47,31 @@ _MIN_ENTRIES = 64  # with at least this many optional members, entries are faste
 
 
 class Members(NamedTuple):
-    """Members in the order of `fields`, then any number of `extra`, the text of an additional member (None: not
-    allowed).
+    """Members in the order of `fields`, then any number of additional members.
+
+    `additional_member` is the text of an additional member (None: not allowed).
 
     `window` bounds the number of members, and `max_extras` the number of additional members.
     """
 
     fields: Sequence[Field]
     comma: Node
-    extra: Node | None = None
+    additional_member: Node | None = None
     window: Window = Window()
     max_extras: int | None = None
 
     def extras(self) -> Node:
         """One additional member or more."""
-        assert self.extra is not None
-        return comma_list(self.extra, self.comma, 1, self.max_extras)
+        assert self.additional_member is not None
+        return comma_list(self.additional_member, self.comma, 1, self.max_extras)
 
     def more_extras(self) -> Node:
         """Any number of additional members, after another member."""
-        return Repeat(Seq((self.comma, self.extra)), 0, self.max_extras) if self.extra is not None else EPSILON
+        return (
+            Repeat(Seq((self.comma, self.additional_member)), 0, self.max_extras)
+            if self.additional_member is not None
+            else EPSILON
+        )
 
 
 class RuleMaker(NamedTuple):
@@ -168,7 +173,7 @@ def write_many_optional(fields: Sequence[Field], window: Window) -> Node | None:
     The written members are then a trie of names, instead of a register with token tables for each of its values. None
     if the members are few, if names need escapes, or if the window may require more members than can have values.
     """
-    others = [field for field in fields if not field.required]
+    others = [field for field in fields if not field.is_required]
     if len(others) < _MIN_ENTRIES or window.low > max(1, len(fields) - len(others)):
         return None
     if any(c in '"\\' or c < " " for field in others for c in field.name):
@@ -189,7 +194,7 @@ def permutation_body(
 
     `ordered`: the declared members keep their order, and all others follow them.
     """
-    members = [Member(field.node, required=field.required) for field in fields]
+    members = [Member(field.node, required=field.is_required) for field in fields]
     members += [Member(node, required=True, repeatable=ordered) for node in required_extras]
     if extra is not None:
         members.append(Member(extra, repeatable=True))
@@ -221,27 +226,27 @@ def declared_then_extras(fields: Sequence[Field], extras: Node, comma: Node, rul
     if declared is None:
         return extras
     declared_text = Seq((declared, comma))
-    return Seq((declared_text if any(field.required for field in fields) else optional(declared_text), extras))
+    return Seq((declared_text if any(field.is_required for field in fields) else optional(declared_text), extras))
 
 
 def declared_order(members: Members, rules: RuleMaker) -> Node | None:
     """At least one member, in declared order. None if no member is possible."""
     fields, window = members.fields, members.window
     if members.max_extras == 0:
-        members = members._replace(extra=None)
-    if not fields and members.extra is None:
+        members = members._replace(additional_member=None)
+    if not fields and members.additional_member is None:
         return None
-    required = sum([field.required for field in fields])
-    if members.extra is None and window.high is not None and window.high >= len(fields):
+    required = sum([field.is_required for field in fields])
+    if members.additional_member is None and window.high is not None and window.high >= len(fields):
         window = Window(window.low, None)
-    if not fields and members.extra is not None:
+    if not fields and members.additional_member is not None:
         window = window.meet(Window(0, members.max_extras))
         is_empty = window.high is not None and window.high < max(window.low, 1)
-        return None if is_empty else comma_list(members.extra, members.comma, window.low, window.high)
+        return None if is_empty else comma_list(members.additional_member, members.comma, window.low, window.high)
     if window.low <= max(required, 1) and window.high is None:
         if len(fields) <= _MAX_OPTIONAL_RUN or _optional_run(fields) <= _MAX_OPTIONAL_RUN:
             return _order_without_counts(members)
-        extras = None if members.extra is None else members.extras()
+        extras = None if members.additional_member is None else members.extras()
         return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
     return _order_with_counts(members, window, rules)
 
@@ -249,15 +254,15 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
 def _order_without_counts(members: Members) -> Node:
     """Members in declared order, without a bound on their number."""
     fields, comma = members.fields, members.comma
-    first_required = next((index for index, field in enumerate(fields) if field.required), None)
+    first_required = next((index for index, field in enumerate(fields) if field.is_required), None)
     if first_required is None:
         return _at_least_one(members)
     items: list[Node] = [optional(Seq((field.key, field.value, comma))) for field in fields[:first_required]]
     items += (fields[first_required].key, fields[first_required].value)
     for field in fields[first_required + 1 :]:
         member = (comma, field.key, field.value)
-        items += member if field.required else (optional(Seq(member)),)
-    if members.extra is not None:
+        items += member if field.is_required else (optional(Seq(member)),)
+    if members.additional_member is not None:
         items.append(members.more_extras())
     return Seq(tuple(items))
 
@@ -268,7 +273,7 @@ def _at_least_one(members: Members) -> Node:
     for field in members.fields:
         first, next_member = field.node, Seq((members.comma, field.key, field.value))
         node = first if node is None else Alt((Seq((node, optional(next_member))), first))
-    if members.extra is not None:
+    if members.additional_member is not None:
         first = members.extras()
         node = first if node is None else Alt((Seq((node, members.more_extras())), first))
     assert node is not None
@@ -279,7 +284,7 @@ def _optional_run(fields: Sequence[Field]) -> int:
     """The length of the longest run of optional members."""
     longest = run = 0
     for field in fields:
-        run = 0 if field.required else run + 1
+        run = 0 if field.is_required else run + 1
         longest = max(longest, run)
     return longest
 
@@ -288,7 +293,7 @@ def _order_with_counts(members: Members, window: Window, rules: RuleMaker) -> No
     """Rules `name.i.c`: the members from index i on, after c members. c stops growing once the exact count no longer
     matters.
     """
-    comma, extra, fields = members.comma, members.extra, members.fields
+    comma, extra, fields = members.comma, members.additional_member, members.fields
     max_count = max(window.low, 1) if window.high is None else window.high
 
     def rule(index: int, count: int) -> Ref:
@@ -316,7 +321,7 @@ def _order_with_counts(members: Members, window: Window, rules: RuleMaker) -> No
                 next_count = min(count + 1, max_count)
                 next_counts.add(next_count)
                 cases.append(Seq((*((comma,) if count else ()), node, rule(index + 1, next_count))))
-            if not field.required:
+            if not field.is_required:
                 next_counts.add(count)
                 cases.append(rule(index + 1, count))
             rules.add(rule(index, count).name, Alt(tuple(cases)))

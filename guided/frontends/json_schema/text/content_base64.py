@@ -142,7 +142,7 @@ class _Graph:
     text_ends: frozenset[int]
     """The states in which the text may end: no bits are left, or the padding has been written."""
 
-    def accepting(self, bracket: str, end: int) -> frozenset[int]:
+    def accepting_states(self, bracket: str, end: int) -> frozenset[int]:
         """The states in which a segment ends after this bracket, in this phase."""
         if end == _END:
             return self.text_ends
@@ -155,7 +155,7 @@ class _Graph:
 @cache
 def _segment(container: str, previous: str, phase: int, bracket: str, end: int) -> Automaton:
     """The segments that begin after the bracket `previous` in `phase`, and end with `bracket` in the phase `end`."""
-    accepting = _graph(container).accepting(bracket, end)
+    accepting = _graph(container).accepting_states(bracket, end)
     order, edges = _reachable(container, previous, phase)
     return Automaton(tuple((state in accepting, state_edges) for state, state_edges in zip(order, edges, strict=True)))
 

@@ -28,7 +28,7 @@ class Field(NamedTuple):
 
     name: str
     value: Node
-    required: bool
+    is_required: bool
     key: Node
 
     @property
@@ -84,8 +84,8 @@ class MemberTries:
             if next_member is not None:
                 cases.append(Seq((self._comma, next_member)))
             leaf = Seq((self._quotes[1], field.value, self._rule(Alt(tuple(cases)))))
-            trie = self._insert(_EMPTY_TRIE if field.required else trie, field.name, leaf)
-            is_optional = is_optional and not field.required
+            trie = self._insert(_EMPTY_TRIE if field.is_required else trie, field.name, leaf)
+            is_optional = is_optional and not field.is_required
         first = self._next_member(trie, is_optional)
         assert first is not None
         return first

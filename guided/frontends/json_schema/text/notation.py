@@ -64,7 +64,7 @@ class Notation:
         return level + 1
 
     def additional_levels(
-        self, level: int, goal: Goal, declared: Collection[str]
+        self, level: int, goal: Goal, declared_names: Collection[str]
     ) -> list[tuple[tuple[Node, ...], int]]:
         """The levels at which additional members may be written, each with the languages of their names.
 
@@ -127,9 +127,9 @@ class Notation:
     def check_unique(self, schema: Schema, level: int) -> None:
         """Raise UnsupportedError if these arrays cannot enforce that items differ, as the schema requires."""
 
-    def field(self, name: str, value: Node, required: bool, level: int, location: str | None = None) -> Field:
+    def field(self, name: str, value: Node, is_required: bool, level: int, location: str | None = None) -> Field:
         """A declared member, with the text of its value."""
-        return Field(name, self.value_after_key(value), required, quoted_text(name, self.constant_encoding))
+        return Field(name, self.value_after_key(value), is_required, quoted_text(name, self.constant_encoding))
 
     def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:
         """A function that writes a part of a name, and the texts before and after a name."""
@@ -140,20 +140,26 @@ class Notation:
         return write_many_optional(fields, window)
 
     def additional_member(
-        self, names: tuple[Node, ...], declared: Collection[str], value: Node, level: int, location: str, in_place: bool
+        self,
+        names: tuple[Node, ...],
+        declared_names: Collection[str],
+        value: Node,
+        level: int,
+        location: str,
+        in_place: bool,
     ) -> Node:
         """An additional member. Its name is in all of these languages, and is not a known name."""
         return Seq((self.additional_key(names, location, in_place=in_place), self.value_after_key(value)))
 
     def with_distinct_names(
-        self, text: Node, declared: Collection[str], level: int, count_location: str | None
+        self, text: Node, declared_names: Collection[str], level: int, count_location: str | None
     ) -> Node:
         """Objects with additional members, whose names differ from one another and from the known names.
 
         `count_location`: the location of the object if it matters that the names differ (the schema counts members, or
         requires some of them).
         """
-        return Distinct(text, tuple(declared))
+        return Distinct(text, tuple(declared_names))
 
     # --- parts of members
 

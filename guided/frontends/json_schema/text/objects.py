@@ -73,7 +73,7 @@ def object_text(lowering: Lowering, shape: Shape, location: str, level: int) -> 
     if not ordered or (required_extras and extra is not None and (window != Window() or cap is not None)):
         count_window = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
         if extra is None and not ordered and (extra := notation.write_many_optional(fields, window, level)) is not None:
-            fields, names = [field for field in fields if field.required], {}
+            fields, names = [field for field in fields if field.is_required], {}
         body = permutation_body(fields, extra, comma, count_window, required_extras, ordered)
     else:
         rules = lowering.rule_maker("members", location, level)

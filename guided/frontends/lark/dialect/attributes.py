@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError
 from guided.frontends.common.digits import is_number
 from guided.frontends.lark.scan import Token, is_terminal
@@ -86,7 +86,7 @@ def read_attributes(source: str, rule: Token, tokens: Sequence[Token]) -> dict[s
     for group in filter(None, groups):
         name = group[0].text
         if name not in ATTRIBUTES:
-            close = close_name(name, ATTRIBUTES)
+            close = find_closest_name(name, ATTRIBUTES)
             hint = f"did you mean {close}?" if close else f"the attributes are {', '.join(ATTRIBUTES)}"
             raise SpecError(f"there is no attribute {name!r}", text=source, span=group[0].span, hint=hint)
         value = group[2] if len(group) == 3 and group[1].kind == "=" else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from guided.close_names import close_name
+from guided.close_names import find_closest_name
 from guided.errors import SpecError
 from guided.frontends.lark.scan import Token
 
@@ -193,7 +193,7 @@ class _Reader:
             raise _error(self.source, f"{self.tokens[self.index].text!r} is unexpected here", self.tokens[self.index])
 
     def unknown_function_error(self, token: Token, known_names: Sequence[str]) -> SpecError:
-        close = close_name(token.text, known_names)
+        close = find_closest_name(token.text, known_names)
         hint = f"did you mean {close}?" if close else f"the functions are {', '.join(known_names)}"
         return _error(self.source, f"there is no function {token.text!r}", token, hint)
 

@@ -52,8 +52,8 @@ class Context:
 
     Attributes:
         grammars: name -> a Lark grammar, a JSON Schema as a dict, or a specification.
-        read: reads a Lark grammar in this context. The second argument is added to `chain`.
-        embed: returns the IR grammar of another specification.
+        read_grammar: reads a Lark grammar in this context. The second argument is added to `chain`.
+        embed_grammar: returns the IR grammar of another specification.
         chain: the names of the enclosing grammars.
     """
 
@@ -62,8 +62,8 @@ class Context:
     allow_special_tokens: bool
     options: JsonSchemaOptions
     findings: list[Finding]
-    read: Callable[[str, str], Grammar]
-    embed: Callable[[Any], Grammar]
+    read_grammar: Callable[[str, str], Grammar]
+    embed_grammar: Callable[[Any], Grammar]
     chain: tuple[str, ...] = ()
 
 
@@ -199,7 +199,7 @@ def _resolve_part(source: str, token: Token, context: Context) -> Node | Grammar
         case _, "%json" | "%lark" as text:
             try:
                 if text == "%lark":
-                    return context.read(token.value, "%lark")
+                    return context.read_grammar(token.value, "%lark")
                 new_findings: list[Finding] = []
                 grammar = json_schema_to_grammar(
                     token.value, context.options, limits=context.limits, findings=new_findings
@@ -223,7 +223,7 @@ def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
         raise _error(source, f"the grammar {name} contains itself: {chain}", token, "write the recursion as rules")
     grammar = context.grammars[name]
     try:
-        return context.read(grammar, token.text) if isinstance(grammar, str) else context.embed(grammar)
+        return context.read_grammar(grammar, token.text) if isinstance(grammar, str) else context.embed_grammar(grammar)
     except GuidedError as error:
         error.add_note(f"in the grammar @{name}")
         raise

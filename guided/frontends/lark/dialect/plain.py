@@ -131,7 +131,7 @@ class _Writer:
         self.names: dict[str, str] = {}
         self.part_names: dict[str, str] = {}
         self.instances: dict[tuple[str, int], str] = {}
-        self.pending: list[tuple[str, int]] = []
+        self.pending_instances: list[tuple[str, int]] = []
         self.options: dict[str, Any] = {}
 
     def write(self) -> PlainLark:
@@ -151,8 +151,8 @@ class _Writer:
                 self._declare_terminal(line)
             elif not line.is_parametric:
                 self._write_definition(line, self.to_lark_name(line.name), None)
-        while self.pending:
-            name, value = self.pending.pop()
+        while self.pending_instances:
+            name, value = self.pending_instances.pop()
             self._write_definition(self.rules[name], self.instances[name, value], value)
             if len(self.instances) > self.limits.nodes // 100:
                 raise LimitExceeded("nodes", len(self.instances) * 100, self.limits.nodes, hint="use fewer bits")
@@ -369,7 +369,7 @@ class _Writer:
     def instantiate(self, name: str, value: int) -> str:
         if (name, value) not in self.instances:
             self.instances[name, value] = self._make_unused_name(f"{name.replace('-', '_')}_{value}")
-            self.pending.append((name, value))
+            self.pending_instances.append((name, value))
         return self.instances[name, value]
 
     def name_part(self, text: str, token: Token) -> str:
