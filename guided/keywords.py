@@ -8,6 +8,8 @@ fail later, in code that does not know the argument's name.
 
 `accept_old_names` lets a dataclass accept the previous names of its fields.
 
+`to_int` turns an integer of another type, such as numpy's, into an int.
+
 `read_items` turns an iterable argument into a list. An endless iterator raises an error instead of looping forever.
 """
 
@@ -21,6 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from functools import partial, wraps
 from itertools import islice
 from numbers import Integral, Real
+from operator import index
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 from guided.close_names import find_closest_name
@@ -28,7 +31,7 @@ from guided.errors import OptionError, brief
 
 __all__ = [
     "accept_old_names", "check_integer", "check_keywords", "check_path", "check_token_ids", "is_number",
-    "keywords_checked", "keywords_checked_class", "read_items",
+    "keywords_checked", "keywords_checked_class", "read_items", "to_int",
 ]  # fmt: skip
 
 _P = ParamSpec("_P")
@@ -165,6 +168,12 @@ def check_integer(name: str, value: object, *, minimum: int, optional: bool = Fa
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         expected = f"an integer of at least {minimum}" + (", or None" if optional else "")
         raise OptionError(f"{name} is {brief(value)}, but must be {expected}", option=name)
+
+
+def to_int(value: _T) -> _T | int:
+    """An integer of another type, such as numpy's, as an int. Any other value is returned unchanged, and so is a
+    boolean."""
+    return index(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
 
 
 def check_token_ids(name: str, ids: Iterable[object], size: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from guided.errors import brief
-from guided.keywords import keywords_checked_class
+from guided.keywords import keywords_checked_class, to_int
 
 __all__ = ["Limits"]
 
@@ -55,9 +55,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("spec_length", "depth", "nodes", "states", "memory", "work", "call_work"):
-            value = getattr(self, name)
+            value = to_int(getattr(self, name))
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_VALUE:
                 raise ValueError(f"Limits({name}={brief(value)}): it must be an integer from 0 to 2**62")
+            object.__setattr__(self, name, value)
         seconds = self.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
             raise ValueError(f"Limits(seconds={brief(seconds)}): it must be a number of at least 0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import guided
 import guided.compat.llguidance
 import guided.compat.xgrammar as xgr
-from guided.compat.rust_regex import strip_anchors, to_python_regex
+from guided.compat.rust_anchors import strip_anchors
+from guided.compat.rust_regex import to_python_regex
 
 PATTERNS = [
     r"[a&&[^b]]", r"\p{Lu}[[:digit:]]\x{41}", "a(?i)b", "a(?i)b|c", "(a(?i)b|c)d", r"\w", r"\s", r"\W", r"\S",
@@ -20,7 +22,10 @@ PATTERNS = [
     r"\p{uppercase letter}", r"\p{Alphabetic}", r"\p{Emoji}", r"[\p{Lu}\d]", r"[^\W\d]", "(?i-s:A.)", "a|(?i)b|c",
     "[]-a]", "[^]-a]", "[--a]", "[---a]",
     "[^--a]", "[-]", r"[\x{5e}a]", "[[ab]^c]", "[a\n[^b]]", r"[[\]-\x{5d}]|a]", r"[\x{2d}a\x{2f}]",
-    r"\P{Greek}", r"[[:alpha:]&&[^c-z]]", "a{2}", "(?:a|b){1,2}",
+    r"\P{Greek}", r"[[:alpha:]&&[^c-z]]", "a{2}", "(?:a|b){1,2}", "(?x)[a b]", "(?x)[ ^ a b ]", "(?x)[a - c]",
+    r"(?x)[\ a]", "(?x)[ ] a]", "(?x)[ - a]", "(?x)[a -]", "(?x)[[ a ] b]", "(?x)[ [:al pha:]]", "(?x)[ab && b]",
+    "(?x: [a b] )[a b]?", "(?x)(?-x)[a b]", "(?x)a|(?-x)b |c ", "(?x)a(?-x: |b)b?", "(?x)a\u00a0b", "(?x)[a\u2003b]",
+    "(?x)a{ 1 , 2 }", "a{ 2 }", "(?x)a+ ?", "(?x)a{2} ?", "(?x)( ?:a)b", "a++a", "a**", "a+?+b", "(?:a{2})?+b",
 ]  # fmt: skip
 TEXTS = [
     "a", "b", "c", "d", "x", "A", "B", "C", "aB", "ab", "AB", "aa", "É1A", "É٣A", "cd", "Cd", "ABd", "aBd", "\u0301",
@@ -47,7 +52,28 @@ def test_verdicts_equal_those_of_llguidance(pattern):
         assert accepts(pattern, text) == wanted, text
 
 
-@pytest.mark.parametrize("pattern", ["a+b", r"[^\"\\]*", r"\d{2,3}", "(?:x|y)?", "é", r"\.\*", "[a-z]", "(?=a)a"])
+@pytest.mark.parametrize(
+    ("pattern", "plain"),
+    [
+        ("(?x)[a # ]\n b]", "[ab]"), ("(?x)a # )\n b", "ab"), ("(?x)a#", "a"), ("(?x: a # )\n) b", "a b"),
+        ("(?x)a{ # 3\n2,# 3\n}", "a{2,}"), ("(?x)[b - # ]\n a]", None), ("(?x)[a#\n-#\nb]c", "[a-b]c"),
+        ("(?x)[a - # b\n]", "[-a]"), ("(?-x)a#b\n", "a#b\n"), (r"(?x)\#a[\#]", "#a#"),
+    ],
+)  # fmt: skip
+def test_comments_in_verbose_patterns(pattern, plain):
+    if plain is None:
+        with pytest.raises(guided.SpecError, match="invalid character class range"):
+            to_python_regex(pattern, LIMITS)
+        return
+    for length in range(4):
+        for letters in itertools.product("ab#-\n c", repeat=length):
+            text = "".join(letters)
+            assert bool(re.fullmatch(to_python_regex(pattern, LIMITS), text)) == bool(re.fullmatch(plain, text)), text
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a+b", r"[^\"\\]*", r"\d{2,3}", "(?:x|y)?", "a+?b*?", "é", r"\.\*", "[a-z]", "(?=a)a"]
+)
 def test_common_syntax_is_unchanged(pattern):
     assert to_python_regex(pattern, LIMITS) == pattern
 
@@ -58,7 +84,8 @@ def test_common_syntax_is_unchanged(pattern):
         (r"\p{Nonsense}", "not a Unicode property"), ("[[:nonsense:]]", "not a character class"), ("[a&&", "unclosed"),
         (r"[z-\x{61}]", "invalid character class range"), (r"\x{110000}", "is not a character"),
         (r"[\q--a]", "unrecognized escape"), (r"\<a", "is not enforced"), (r"\b{start}a", "is not enforced"),
-        ("(?-u)a", "is not enforced"), ("(?R)a", "is not enforced"),
+        ("(?-u)a", "is not enforced"), ("(?R)a", "is not enforced"), ("(?x)[#]\n]b#", "unclosed character class"),
+        ("(?x)( ? i)a", "white space after"), ("a" + 251 * "+", "repetitions nest deeper than 250"),
     ],
 )  # fmt: skip
 def test_errors_and_refusals_have_a_location(pattern, message):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import re
 import sys
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 import guided
 import guided.compat.xgrammar as xgr
+from tests.growth import assert_linear
 from tests.test_structural_tag_calls import XGRAMMARS
 from tests.xgrammar_samples import CITY, PERSON, SAMPLES, Sample, grammar_of
 
@@ -56,6 +59,47 @@ def test_grammars_are_joined() -> None:
     for grammar in (both, xgr.Grammar.from_ebnf(str(both))):
         for text, expected in (("ab12", True), ("abtrue", True), ("ab", False), ("12", False), ("ab12true", False)):
             assert xgr.testing._is_grammar_accept_string(grammar, text) == expected
+
+
+@pytest.mark.parametrize("join", [xgr.Grammar.concat, xgr.Grammar.union])
+@pytest.mark.parametrize("is_left", [False, True])
+def test_grammars_that_are_joined_one_by_one(join: Any, is_left: bool) -> None:
+    parts = [xgr.Grammar.from_regex(pattern) for pattern in ("a|b", "b?", "a*d", "b")]
+    at_once = join(*parts)
+    one_by_one = parts[0] if is_left else parts[-1]
+    for part in parts[1:] if is_left else reversed(parts[:-1]):
+        one_by_one = join(one_by_one, part) if is_left else join(part, one_by_one)
+    assert str(one_by_one) == str(at_once)
+    for size in range(4):
+        for letters in itertools.product("abd", repeat=size):
+            text = "".join(letters)
+            pattern = "(a|b)b?a*db" if join is xgr.Grammar.concat else "a|b|b?|a*d|b"
+            expected = re.fullmatch(pattern, text) is not None
+            assert all(xgr.testing._is_grammar_accept_string(each, text) == expected for each in (at_once, one_by_one))
+
+
+def test_joining_grammars_one_by_one_takes_linear_time() -> None:
+    letter, compiler = xgr.Grammar.from_regex("a"), xgr.GrammarCompiler(INFO, cache_enabled=False)
+
+    def compile_joined(size: int) -> None:
+        grammar = letter
+        for _ in range(size):
+            grammar = xgr.Grammar.concat(grammar, letter)
+        compiler.compile_grammar(grammar)
+
+    assert_linear(compile_joined, 100)
+
+
+def test_sequences_and_choices_alternate_to_a_bounded_depth() -> None:
+    grammar = letter = xgr.Grammar.from_regex("a")
+    for join in [xgr.Grammar.concat, xgr.Grammar.union] * 50:
+        grammar = join(grammar, letter)
+    assert xgr.testing._is_grammar_accept_string(grammar, "a" * 51)
+    assert xgr.testing._is_grammar_accept_string(grammar, "a")
+    assert not xgr.testing._is_grammar_accept_string(grammar, "a" * 52)
+    with pytest.raises(RuntimeError, match="limit 'depth' exceeded: 201 > 200"):
+        for join in [xgr.Grammar.concat, xgr.Grammar.union] * 60:
+            grammar = join(grammar, letter)
 
 
 def test_a_rule_that_is_named_like_a_macro_is_a_rule() -> None:

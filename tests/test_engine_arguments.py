@@ -150,6 +150,59 @@ def test_errors_for_max_tokens_say_what_is_allowed(max_tokens: Any) -> None:
     assert PLAIN.generate("a", max_tokens=0, prompt_logprobs=1).tokens == []
 
 
+INTEGER_OPTIONS = {
+    "max_tokens": 2, "n": 2, "seed": 3, "top_k": 5, "min_tokens": 2, "logprobs": 1, "prompt_logprobs": 1, "drafts": 2,
+    "think_first": 2, "max_passes": 9, "retries": 1, "budget_ramp": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTEGER_OPTIONS)
+def test_integers_of_numpy_are_integers(name: str) -> None:
+    prompt = [{"role": "user", "content": "a"}]
+
+    def generate(value: Any) -> list[list[int]]:
+        sampling = "exact" if name == "max_passes" else "masked"
+        options: Any = {"max_tokens": 8, "temperature": 1.0, "sampling": sampling, "seed": 7, name: value}
+        results = WITH_SYSTEM.generate(prompt, "[ab]{2}", **options)
+        return [result.tokens for result in (results if isinstance(results, list) else [results])]
+
+    expected = generate(INTEGER_OPTIONS[name])
+    assert all(generate(kind(INTEGER_OPTIONS[name])) == expected for kind in (np.int64, np.uint8))
+    for wrong in (True, np.bool_(True), np.float32(2.5) if name != "budget_ramp" else np.array(2), "2"):
+        with pytest.raises(guided.OptionError, match=f"{name} is") as caught:
+            generate(wrong)
+        assert caught.value.option == name
+
+
+def test_integers_of_numpy_in_requests_ids_and_limits() -> None:
+    two, token = np.int64(2), np.int64(97)
+    (results,) = PLAIN.generate_each([guided.Request("a", "[ab]{2}", n=two, options={"max_tokens": two})])
+    assert len(results) == 2
+    for ids in ({"allowed_token_ids": [token]}, {"logit_bias": {token: 100}}, {"bad_words": np.array([[98], [99]])}):
+        assert PLAIN.generate("a", "[abc]", max_tokens=2, **ids).text == "a"  # type: ignore[arg-type]
+    limits = guided.Limits(states=np.int64(9))  # type: ignore[arg-type]
+    assert limits == guided.Limits(states=9) and type(limits.states) is int
+    assert guided.GrammarCompiler(VOCABULARY, cache_bytes=two).cache_bytes == 2  # type: ignore[arg-type]
+
+
+CONVERSATIONS_OF_WRONG_TYPES = (
+    ("tools", (5, None, "ab", {"a": 1}), "tools must be a list, not"),
+    ("documents", (5, None, "ab", {"a": 1}), "documents must be a list, not"),
+    ("variables", (5, None, [1]), "variables of the chat template must be a dict, not"),
+    ("begin", (5, None), "begin must be a string, not"),
+    ("template", (5, []), "this model has no chat template"),
+    ("messages", ([{"role": "assistant", "content": "a", "tool_calls": 5}],), "has tool_calls 5, but they must be"),
+)
+
+
+@pytest.mark.parametrize(("name", "values", "message"), CONVERSATIONS_OF_WRONG_TYPES)
+def test_parts_of_a_conversation_of_the_wrong_type(name: str, values: tuple[Any, ...], message: str) -> None:
+    for value in values:
+        parts: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}], name: value}
+        with pytest.raises(guided.GuidedError, match=message):
+            WITH_SYSTEM.generate(Conversation(**parts), INTEGER, max_tokens=30)
+
+
 @pytest.mark.parametrize("name", ["stop", "stop_regex", "stop_token_ids", "allowed_token_ids", "bad_words"])
 def test_options_that_are_lists(name: str) -> None:
     item: Any = {"stop": "b", "stop_regex": "b", "bad_words": [5]}.get(name, 5)

@@ -21,6 +21,7 @@ from guided.frontends.json_schema.documents.source_spans import ScalarScanner, s
 from guided.kv.paged import PagedCache
 from tests.effort import draws, examples
 from tests.engine_support import drive
+from tests.growth import assert_linear
 from tests.test_engine_fields import ENGINE, MODEL, PROMPT, SCHEMA, TOKENS, VOCABULARY, check, values
 
 torch.set_num_threads(1)
@@ -39,6 +40,18 @@ def test_values_are_found_while_a_text_grows(value: Any, indent: int | None, siz
         assert found == [span for span in spans if span[2] <= size and span[1] not in unsure]
         assert [scanner.open_start] == (unsure or inside or [-1])
     assert found + scanner.read(text, is_complete=True) == spans
+
+
+def test_the_end_of_a_growing_text_is_read_once() -> None:
+    cases = (('["', "a", '"]'), ('["', "\\n", '"]'), ('{"', "k", '":1}'), ("[", "1", "]"), ("[", " ", "1]"))
+    for begin, part, end in cases:
+
+        def read_by_characters(size: int, begin: str = begin, part: str = part, end: str = end) -> None:
+            text, scanner = begin + part * size + end, ScalarScanner()
+            found = [span for length in range(len(text) + 1) for span in scanner.read(text[:length])]
+            assert found == list(scalar_spans(text))
+
+        assert_linear(read_by_characters, 2000)
 
 
 class Watched:

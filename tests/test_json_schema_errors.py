@@ -13,6 +13,8 @@ _SCHEMA = 'write an object, such as {"type": "string"}, or true for any value'
 _NONE = "no JSON value satisfies the schema: "
 _LOOP = "put the recursive reference into a member or an item: below properties, items, ..."
 _NO_VALUE = _NONE + "no value of the enumeration satisfies the other keywords"
+_EMPTY_ENUM = _NONE + "an empty enum allows no value"
+_ALL = _NONE + "the schema allows every value, so its negation allows none"
 _DRAFTS = "one of " + ", ".join(
     f"https://json-schema.org/draft{name}/schema" for name in ("-04", "-06", "-07", "/2019-09", "/2020-12")
 )
@@ -131,7 +133,7 @@ ROWS = [
      'as in "oneOf": [{"type": "string"}, {"type": "null"}]', '"oneOf": []'),
     ('{"properties": {"a/b": {"not": 3}}}', SpecError, "a schema must be an object or a boolean, not a number",
      "/properties/a~1b/not", _SCHEMA, '"not": 3'),
-    ('{"not": {}}', SpecError, "no JSON value satisfies the schema: false allows no value", "/not", "", '"not": {}'),
+    ('{"not": {}}', SpecError, _ALL, "/not", "", '"not": {}'),
     ('{"contains": {"const": 1}, "minContains": 2, "maxItems": 5000}', UnsupportedError,
      "counting the items of this array would take too many states: the counts multiply", "/contains",
      "use smaller bounds on the number of items, or fewer contains and prefixes next to uniqueItems",
@@ -168,7 +170,14 @@ ROWS = [
     ('{"$defs": {"a": {"$schema": "x:y"}}}', UnsupportedError, "the dialect 'x:y' is not known", "/$defs/a/$schema",
      _DRAFTS, '"$schema": "x:y"'),
     ("false", SpecError, _NONE + "false allows no value", "", "", "false"),
-    ('{"enum": []}', SpecError, _NO_VALUE, "", "", '{"enum": []}'),
+    ('{"not": false, "allOf": [false]}', SpecError, _NONE + "false allows no value", "/allOf/0", "", "false"),
+    ('{"not": true}', SpecError, _ALL, "/not", "", '"not": true'),
+    ('{"not": {"minLength": 0}}', SpecError, _ALL, "/not", "", '"not": {"minLength": 0}'),
+    ('{"not": {"items": true}, "type": "array"}', SpecError, _ALL, "/not", "", '"not": {"items": true}'),
+    ('{"not": {"not": {"not": {}}}}', SpecError, _ALL, "/not/not/not", "", '"not": {}'),
+    ('{"enum": []}', SpecError, _EMPTY_ENUM, "", "", '{"enum": []}'),
+    ('{"enum": [], "minLength": 2}', SpecError, _EMPTY_ENUM, "", "", '{"enum": [], "minLength": 2}'),
+    ('{"allOf": [{"minimum": 3}, {"enum": []}]}', SpecError, _EMPTY_ENUM, "/allOf/1", "", '{"enum": []}'),
     ('{"allOf": [{"type": "string"}, {"type": "number"}]}', SpecError,
      _NONE + "no type is allowed by all parts of the schema", "", "",
      '{"allOf": [{"type": "string"}, {"type": "number"}]}'),
@@ -204,7 +213,7 @@ ROWS = [
      '{"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}'),
     ('{"items": {"properties": {"b": {"enum": []}}, "required": ["b"], "type": "object"}, "minItems": 1, '
      '"type": "array"}',
-     SpecError, _NO_VALUE, "/items/properties/b", "", '"b": {"enum": []}'),
+     SpecError, _EMPTY_ENUM, "/items/properties/b", "", '"b": {"enum": []}'),
 ]
 # fmt: on
 

@@ -15,6 +15,7 @@ from guided.frontends.lark.lint import lint_lark
 from guided.ir.nodes import Automaton
 from guided.limits import Limits
 from tests.effort import every
+from tests.growth import assert_linear
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 COMPILER = guided.GrammarCompiler(VOCABULARY, cache_bytes=0)
@@ -131,3 +132,25 @@ def test_keywords_and_collisions_of_large_counts_are_found() -> None:
 def test_why_a_grammar_with_large_counts_is_empty() -> None:
     with pytest.raises(guided.SpecError, match="that the lexer can find: A takes all of 'abb'"):
         COMPILER.compile_lark('start: A "b"\nA: /a{1,3000}b+/')
+
+
+def test_long_patterns_are_read_in_linear_time() -> None:
+    def read(size: int) -> None:
+        COMPILER.compile_lark(f"start: A\nA: /x(?<!b){'a' * size}/", semantics="scannerless")
+
+    assert_linear(read, 3_000)
+
+
+@pytest.mark.parametrize(
+    ("condition", "before", "after"),
+    [("(?=aa)", 0, 2), ("(?!a)", 0, 1), ("(?<!bb)", 2, 0), ("(?<=a)", 1, 0), (r"\B", 1, 1)],
+)
+@pytest.mark.parametrize("width", range(4))
+def test_conditions_see_only_the_text_of_the_terminal(condition: str, before: int, after: int, width: int) -> None:
+    """`before` and `after`: the number of characters that the condition can see."""
+    error = ""
+    try:
+        read_lark(f"start: A\nA: /y?{'a' * width}{condition}{'a' * (3 - width)}z*/", LarkOptions())
+    except guided.UnsupportedError as caught:
+        error = caught.reason
+    assert ("at the edge of the terminal" in error) == (width < before or 3 - width < after)

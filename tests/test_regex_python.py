@@ -15,6 +15,7 @@ from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex
 from guided.limits import Limits
 from tests.effort import draws, every, examples
+from tests.growth import assert_linear
 from tests.regex_support import EVERY, Patterns, matches, ranges_of, scan
 
 PATIENT = Limits(seconds=1000)
@@ -216,6 +217,8 @@ CASES = [
     (r"[[a]", ["[", "a"]),
     (r"(?>a*(?:b|c*)(?:d?|e))a?", ["aba", "aa", "acda", "acea", "acd"]),
     (r"(?>a*(?:b|c)?)+d", ["abd", "aacabd", "d", "ab"]),
+    (r"(?>ba*b*(?:a|bb)?)a?b*", ["b", "ba", "baab", "baba", "bba", "bbaa", "babb"]),
+    (r"(?>a?a*b?(?:a*|b))(?:ab)?", ["", "a", "ab", "aab", "aabab", "abb", "abab"]),
 ]  # fmt: skip
 
 
@@ -228,3 +231,11 @@ def test_corners(pattern: str, texts: list[str]) -> None:
     for text in texts:
         assert matches(node, text) == (theirs.fullmatch(text) is not None), text
         assert matches(searched, text) == (theirs.search(text) is not None), text
+
+
+@pytest.mark.parametrize("quantifier", ["*", "?", "{0,2}"])
+def test_an_atomic_group_of_many_parts_is_read_in_linear_time(quantifier: str) -> None:
+    def read(size: int) -> None:
+        parse_regex(f"(?>{''.join(chr(0x4E00 + number) + quantifier for number in range(size))})")
+
+    assert_linear(read, 40)

@@ -109,3 +109,26 @@ def test_many_calls_in_one_piece_are_read_in_linear_time(style: str) -> None:
         assert len(reader.calls) == size
 
     assert_linear(read, 500)
+
+
+NUMBERED_CALLS = (
+    ("kimi", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:", "<|tool_call_argument_begin|>"),
+    ("kimi_k3", '<|open|>tools<|sep|><|open|>call tool="f" index="', '"<|sep|>'),
+    ("cohere", '<cofl:tool_calls><cofl:tool_call id="', '" name="f">'),
+)
+
+
+@pytest.mark.parametrize(("style", "begin", "end"), NUMBERED_CALLS)
+def test_the_number_of_a_call_is_read_in_linear_time(style: str, begin: str, end: str) -> None:
+    names = ("g", "f", "f2")
+    tools = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in names]
+
+    def read(size: int) -> None:
+        reader = guided.tool_style(style).reader(tools)
+        for piece in (begin, *["1"] * size, *end[:-1]):
+            reader.parts(piece)
+            assert not reader.calls
+        reader.parts(end[-1])
+        assert [call.name for call in reader.calls] == ["f"]
+
+    assert_linear(read, 4_000)

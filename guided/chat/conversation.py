@@ -13,7 +13,8 @@ from guided.frontends.structural_tag.tool_prompts import read_arguments
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 
 __all__ = [
-    "DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "as_style", "to_plain", "to_plain_messages",
+    "DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "as_style", "to_plain", "to_plain_list",
+    "to_plain_messages",
 ]  # fmt: skip
 
 Message: TypeAlias = Mapping[str, Any]
@@ -104,6 +105,17 @@ def to_plain(value: Any, description: str, depth: int = 0) -> Any:
     raise GuidedError(f"{description} contain {brief(value)}, which is not a JSON value")
 
 
+def to_plain_list(items: Iterable[Any], what: str) -> list[Any]:
+    """A copy of a list, made of JSON values only.
+
+    Raises:
+        GuidedError: the argument is not a list, or `to_plain` refuses one of its items.
+    """
+    if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
+        raise GuidedError(f"{what} must be a list, not {brief(items)}")
+    return [to_plain(item, what, 1) for item in items]
+
+
 def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
     """Messages in the form that templates read: without None values, and with the reasoning under all its names.
 
@@ -140,7 +152,10 @@ def _to_plain_message(number: int, source_message: Message, template: str) -> di
             what = f"has the key {brief(key)}, which this template would not show to the model"
             raise MessageError(number, str(key), what)
     _check_content(number, message)
-    for call in message.get("tool_calls", ()):
+    calls = message.get("tool_calls", [])
+    if not isinstance(calls, list):
+        raise MessageError(number, "tool_calls", f"has tool_calls {brief(calls)}, but they must be a list")
+    for call in calls:
         _check_call(number, call)
     reasoning = next((message[key] for key in _REASONING if key in message), None)
     if reasoning is not None:

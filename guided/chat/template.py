@@ -34,6 +34,7 @@ from guided.chat.conversation import (
     as_style,
     convert_arguments,
     to_plain,
+    to_plain_list,
     to_plain_messages,
 )
 from guided.chat.derived_style import derive_tool_style
@@ -131,7 +132,7 @@ class ChatTemplate:
         source = self._source(chat)
         template = compile_template(source)
         messages = [self._tag_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
-        tools, documents = to_plain(list(chat.tools), "tools"), to_plain(list(chat.documents), "documents")
+        tools, documents = to_plain_list(chat.tools, "tools"), to_plain_list(chat.documents, "documents")
         variables = self._merge_variables(chat, template)
         if documents and "documents" not in template.variables:
             raise GuidedError("this model's chat template does not support documents")
@@ -200,7 +201,7 @@ class ChatTemplate:
 
     def _select(self, name: str | None, has_tools: bool) -> str:
         if name is not None:
-            if name not in self._templates:
+            if not isinstance(name, str) or name not in self._templates:
                 names = ", ".join(sorted(self._templates))
                 raise GuidedError(f"this model has no chat template {brief(name)}; it has {names}")
             return self._templates[name]
@@ -216,6 +217,8 @@ class ChatTemplate:
         return self._select(chat.template, bool(chat.tools))
 
     def _merge_variables(self, chat: Conversation, template: CompiledTemplate) -> dict[str, Any]:
+        if not isinstance(chat.variables, Mapping):
+            raise GuidedError(f"variables of the chat template must be a dict, not {brief(chat.variables)}")
         variables: dict[str, Any] = to_plain(dict(chat.variables), "variables of the chat template")
         for name in variables:
             if name in _RESERVED_VARIABLES:
@@ -297,6 +300,8 @@ def _cut_at_continuation_mark(text: str) -> str:
 
 def _append_begin(text: str, begin: str) -> str:
     """Append `begin`, without the part of it that the text already ends with."""
+    if not isinstance(begin, str):
+        raise GuidedError(f"begin must be a string, not {brief(begin)}")
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
     rest = begin[size:] if begin[size:].strip() or not size else ""
     return join_tagged((text, tag_text(rest))) if rest else text

@@ -3,8 +3,9 @@ the same texts.
 
 llguidance and outlines-core read patterns as Rust's crate does. Most patterns mean the same in Python. The
 following parts differ and are rewritten: classes with `[:alpha:]`, `&&`, `--`, `~~` or nested classes, `\p{..}`, `\w`
-and `\s` (Unicode's definitions differ slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, and flags that are set
-in the middle, as in `a(?i)b`. Rust's crate has no lookarounds. They are left unchanged here, so guided enforces them.
+and `\s` (Unicode's definitions differ slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, flags that are set in
+the middle, as in `a(?i)b`, and repetitions of repetitions, as in `a++`. White space and comments that `(?x)` ignores,
+even in classes, are removed. Rust's crate has no lookarounds. They are left unchanged here, so guided enforces them.
 
 Source: https://docs.rs/regex/latest/regex/#syntax. Cost: linear in the length of the pattern and in the number of
 ranges of its classes. Refused: `(?-u)`, which would match single bytes, `(?R)`, and the word boundaries `\<`, `\>` and
@@ -14,6 +15,7 @@ ranges of its classes. Refused: `(?-u)`, which would match single bytes, `(?R)`,
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -24,7 +26,7 @@ from guided.ir.ranges import charset, complement, intersect
 from guided.limits import Limits
 from guided.meter import limit_compilation, spend
 
-__all__ = ["strip_anchors", "to_python_regex"]
+__all__ = ["to_python_regex"]
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -41,18 +43,21 @@ _ECMA_CLASSES: Final = {
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _CODE_POINT: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]+)\})")
 _PROPERTY: Final = re.compile(r"[pP](?:\{([^{}]*)\}|(\w))")
-_PIECE: Final = re.compile(r"\\.|\[\^?\]?|.", re.DOTALL)
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)(\w+):\]")
-_ANCHORS_AT_START: Final = re.compile(r"\A(\(\?[a-z]+\))?(?:\^|\\A)+")
-_LITERALS_AT_START: Final = re.compile(r"\]|-*")
-_SETS_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x")
-_FLAGS: Final = re.compile(r"\(\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
+_FLAGS: Final = re.compile(r"\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
+_BLANK: Final = r"(?:[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|#[^\n]*)*+"
+_BLANKS: Final = re.compile(_BLANK)
+_QUANTIFIERS: Final = {
+    is_verbose: re.compile(rf"[*+?]\??|\{{{inside}([0-9]+){inside}(?:(,){inside}([0-9]*){inside})?\}}(?:{after}(\?))?")
+    for is_verbose, inside, after in ((False, r"\s*", ""), (True, _BLANK, _BLANK))
+}
 _NEEDS_REWRITING: Final = re.compile(
     r"\\[pPwWsSxuUz<>]|\\b\{|\[\^?\]-|\[(?s:.*)(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
+    r"|\(\?[a-zA-Z]*x|[*+?}][*+{]|[*+?}]\?[*+?{]|\{[0-9,]*\s"
 )
 _LENGTH_HINT: Final = r"use smaller classes, such as [0-9A-Za-z_] instead of \w"
 _MAX_NESTING: Final = 250
-"""The maximum depth of nested classes, as in Rust's crate."""
+"""The maximum depth of nested classes and of nested repetitions, as in Rust's crate."""
 
 
 def to_python_regex(pattern: str, limits: Limits) -> str:
@@ -69,49 +74,23 @@ def to_python_regex(pattern: str, limits: Limits) -> str:
         return _Reader(pattern, limits.spec_length).read()
 
 
-def strip_anchors(pattern: str) -> str:
-    """Remove the anchors at the ends of top-level alternatives. They have no effect if the whole text must match.
+@dataclass(slots=True)
+class _Group:
+    """A group that is being read. `begin`: where it begins in the output. `flags`: the openings of the groups that set
+    flags inside it."""
 
-    Raises:
-        SpecError: a group is closed that was not opened.
-    """
-    pieces, depth, class_depth, begin = [], 0, 0, 0
-    for match in _PIECE.finditer(pattern):
-        if match[0][0] == "[":
-            class_depth += 1
-        elif class_depth:
-            class_depth -= match[0] == "]"
-        elif match[0] in ("(", ")"):
-            depth += 1 if match[0] == "(" else -1
-            if depth < 0 and not _SETS_VERBOSE.search(pattern):  # in a verbose pattern, it may be in a comment
-                raise SpecError("unopened group", text=pattern, span=match.span(), hint=r"write \) for a parenthesis")
-        elif match[0] == "|" and depth == 0:
-            pieces.append(pattern[begin : match.start()])
-            begin = match.end()
-    pieces.append(pattern[begin:])
-    return "|".join(_strip_end(_ANCHORS_AT_START.sub(r"\1", piece)) for piece in pieces)
-
-
-def _strip_end(pattern: str) -> str:
-    """Remove `$` and `\\z` at the end."""
-    end = len(pattern)
-    while length := 1 if pattern.endswith("$", 0, end) else 2 * pattern.endswith(r"\z", 0, end):
-        begin = last = end - length
-        while pattern.endswith("\\", 0, begin):
-            begin -= 1
-        if (last - begin) % 2:  # it is escaped
-            break
-        end = last
-    return pattern[:end]
+    is_verbose: bool
+    begin: int
+    flags: list[str] = field(default_factory=list)
 
 
 class _OpenClass:
     """A class that is being read: its operands so far, as in `[a-c&&[^b]--x]`. `begin`: the offset of its bracket."""
 
-    def __init__(self, begin: int, is_negated: bool) -> None:
+    def __init__(self, begin: int, negated: bool) -> None:
         self.begin = begin
-        self._is_negated, self._operator = is_negated, ""
-        self._combined_ranges: Ranges | None = None
+        self._negated, self._operator = negated, ""
+        self._combined: Ranges | None = None
         self._items: list[tuple[int, int]] = []
 
     def add(self, ranges: Ranges) -> None:
@@ -121,72 +100,110 @@ class _OpenClass:
     def begin_operand(self, operator: str) -> None:
         """Read an operator, after which the next operand begins."""
         spend()
-        self._combined_ranges, self._operator = (
-            _combine(self._combined_ranges, self._operator, charset(self._items)),
-            operator,
-        )
+        self._combined, self._operator = _combine(self._combined, self._operator, charset(self._items)), operator
         self._items = []
 
     def close(self) -> Ranges:
         """The characters of the class."""
         spend()
-        ranges = _combine(self._combined_ranges, self._operator, charset(self._items))
-        return complement(ranges) if self._is_negated else ranges
+        ranges = _combine(self._combined, self._operator, charset(self._items))
+        return complement(ranges) if self._negated else ranges
 
 
 class _Reader:
     def __init__(self, pattern: str, max_length: int) -> None:
-        self.pattern, self.pos, self.max_length = pattern, 0, max_length
+        self.pattern, self.pos, self._max_length = pattern, 0, max_length
+        self._out: list[str] = []
+        self._groups = [_Group(False, -1)]  # the whole pattern, and the open groups
+        self._atom = -1  # where the last atom begins in `_out`; -1: there is none to repeat
+        self._repetitions = 0  # of the last atom
 
     def read(self) -> str:
         """The whole pattern."""
-        out: list[str] = []
-        length = 0
-        group_flags: list[list[str]] = [[]]  # for each open group, the openings of the groups that set flags inside it
-        while self.pos < len(self.pattern):
-            char = self.pattern[self.pos]
-            if char == "\\":
-                self.pos += 1
-                out.append(self._rewrite_escape())
-            elif char == "[":
-                out.append(self._rewrite_class())
-            elif char == "(":
-                out.append(self._rewrite_group(group_flags))
+        length, count = 0, 0
+        while (char := self._next_char()) is not None:
+            if char == "(":
+                self._rewrite_group()
             elif char == ")":
                 self.pos += 1
-                out.append(_close_groups(group_flags.pop()) + ")" if len(group_flags) > 1 else ")")
+                group = self._groups.pop() if len(self._groups) > 1 else _Group(False, -1)
+                self._add_atom(")" * (len(group.flags) + 1), group.begin)
             elif char == "|":
                 self.pos += 1
-                out.append(_close_groups(group_flags[-1]) + "|" + "".join(group_flags[-1]))
+                flags = self._groups[-1].flags
+                self._out.append(")" * len(flags) + "|" + "".join(flags))
+                self._atom = -1
+            elif quantifier := _QUANTIFIERS[self._groups[-1].is_verbose].match(self.pattern, self.pos):
+                self._add_quantifier(quantifier)
             else:
-                self.pos += 1
-                out.append(char)
-            length += len(out[-1])
-            if length > self.max_length:
-                raise LimitExceeded("spec_length", length, self.max_length, hint=_LENGTH_HINT)
-        return "".join(out) + _close_groups(group_flags[0])
+                self._add_atom(self._rewrite_character(char))
+            length, count = length + sum(map(len, self._out[count:])), len(self._out)
+            if length > self._max_length:
+                raise LimitExceeded("spec_length", length, self._max_length, hint=_LENGTH_HINT)
+        return "".join(self._out) + ")" * len(self._groups[0].flags)
 
-    def _rewrite_group(self, group_flags: list[list[str]]) -> str:
+    def _next_char(self) -> str | None:
+        """The character at this position. In a verbose part, white space and comments are skipped first."""
+        self.pos = self._after_blanks(self.pos)
+        return self.pattern[self.pos] if self.pos < len(self.pattern) else None
+
+    def _after_blanks(self, pos: int) -> int:
+        match = _BLANKS.match(self.pattern, pos) if self._groups[-1].is_verbose else None
+        return pos if match is None else match.end()
+
+    def _add_atom(self, text: str, begin: int | None = None) -> None:
+        """Add an atom. `begin`: where it begins in `_out`, unless it is only this text."""
+        self._atom, self._repetitions = len(self._out) if begin is None else begin, 0
+        self._out.append(text)
+
+    def _add_quantifier(self, quantifier: re.Match[str]) -> None:
+        """Repeat the last atom. A repetition is repeated in a group, since Python reads `a++` as a possessive `a+`."""
+        self.pos = quantifier.end()
+        if self._repetitions == _MAX_NESTING:
+            self._fail(f"repetitions nest deeper than {_MAX_NESTING}", *quantifier.span())
+        if self._atom >= 0 and self._repetitions:
+            self._out[self._atom] = "(?:" + self._out[self._atom]
+            self._out.append(")")
+        self._repetitions += 1
+        low, comma, high, lazy = quantifier.groups()
+        self._out.append(quantifier[0] if low is None else f"{{{low}{comma or ''}{high or ''}}}{lazy or ''}")
+
+    def _rewrite_character(self, char: str) -> str:
+        if char == "[":
+            return self._rewrite_class()
+        self.pos += 1
+        return self._rewrite_escape() if char == "\\" else char
+
+    def _rewrite_group(self) -> None:
+        """Read the beginning of a group, or a group that only sets flags."""
+        begin, is_verbose = self.pos, self._groups[-1].is_verbose
+        self.pos = self._after_blanks(begin + 1)
+        self._atom = -1
         match = _FLAGS.match(self.pattern, self.pos)
         if match is None:
-            begin = self.pos
-            self.pos += 1
-            group_flags.append([])
-            if self.pattern.startswith("(?<", begin) and self.pattern[begin + 3 : begin + 4] not in ("=", "!"):
-                self.pos = begin + 3
-                return "(?P<"
-            return "("
+            if self.pattern.startswith("?", self.pos) and self._after_blanks(self.pos + 1) > self.pos + 1:
+                self._fail("white space after (?", begin, self.pos + 1)
+            self._groups.append(_Group(is_verbose, len(self._out)))
+            is_named = self.pattern.startswith("?<", self.pos) and self.pattern[self.pos + 2 : self.pos + 3] not in (
+                "=",
+                "!",
+            )
+            self.pos += 2 * is_named
+            self._out.append("(?P<" if is_named else "(")
+            return
         enabled, disabled, end = match[1], match[2] or "", match[3]
         if "R" in enabled or "u" in disabled:
-            self._refuse(match[0], match.start(), "write it without the flag")
+            self._refuse(self.pattern[begin : match.end()], begin, "write it without the flag")
         self.pos = match.end()
-        enabled, disabled = ("".join(flag for flag in flags if flag in "imsx") for flags in (enabled, disabled))
+        is_verbose = "x" not in disabled and ("x" in enabled or is_verbose)
+        enabled, disabled = ("".join(flag for flag in flags if flag in "ims") for flags in (enabled, disabled))
         opening = f"(?{enabled}{'-' * bool(disabled)}{disabled}:"
         if end == ":":
-            group_flags.append([])
-            return opening
-        group_flags[-1].append(opening)
-        return opening
+            self._groups.append(_Group(is_verbose, len(self._out)))
+        else:
+            self._groups[-1].is_verbose = is_verbose
+            self._groups[-1].flags.append(opening)
+        self._out.append(opening)
 
     def _rewrite_escape(self) -> str:
         """Rewrite an escape outside a class. Its backslash has been read."""
@@ -241,7 +258,12 @@ class _Reader:
         ranges = self._read_set()
         source = self.pattern[begin : self.pos]
         inside = source[1:-1]
-        if not re.search(r"\\[pPwWsSxuU]|\[|&&|--|~~", inside) and not inside.startswith(("]", "^]")):
+        is_verbose = self._groups[-1].is_verbose
+        if (
+            not is_verbose
+            and not re.search(r"\\[pPwWsSxuU]|\[|&&|--|~~", inside)
+            and not inside.startswith(("]", "^]"))
+        ):
             return source
         return _format_class(ranges)
 
@@ -250,7 +272,7 @@ class _Reader:
         open_classes = [self._open_class()]
         while True:
             current = open_classes[-1]
-            if self.pos >= len(self.pattern):
+            if self._next_char() is None:
                 self._fail("unclosed character class", current.begin, current.begin + 1)
             pair = self.pattern[self.pos : self.pos + 2]
             if pair[0] == "]":
@@ -271,12 +293,17 @@ class _Reader:
 
     def _open_class(self) -> _OpenClass:
         begin = self.pos
-        is_negated = self.pattern.startswith("^", begin + 1)
-        self.pos += 1 + is_negated
-        opened = _OpenClass(begin, is_negated)
-        for char in _LITERALS_AT_START.match(self.pattern, self.pos)[0]:  # type: ignore[index]  # it always matches
-            opened.add(((ord(char), ord(char)),))
+        self.pos += 1
+        negated = self._next_char() == "^"
+        self.pos += negated
+        opened, literal = _OpenClass(begin, negated), self._next_char()
+        if literal == "]":
             self.pos += 1
+            opened.add(((ord("]"), ord("]")),))
+        while literal == "-":
+            self.pos += 1
+            opened.add(((ord("-"), ord("-")),))
+            literal = self._next_char()
         return opened
 
     def _read_item(self, begin: int) -> Ranges:
@@ -288,12 +315,13 @@ class _Reader:
             ranges = _parse_ecma_class(f"[{_POSIX_CLASSES[match[2]]}]")
             return complement(ranges) if match[1] else ranges
         first = self._read_class_atom()
-        is_range = self.pattern[self.pos : self.pos + 1] == "-" and self.pattern[self.pos + 1 : self.pos + 2] not in (
-            "", "]", "-",
-        )  # fmt: skip
+        is_range = self._next_char() == "-"
+        if is_range:
+            last_begin = self._after_blanks(self.pos + 1)
+            is_range = self.pattern[last_begin : last_begin + 1] not in ("", "]", "-")
         if not is_range or len(first) != 1 or first[0][0] != first[0][1]:
             return first
-        self.pos += 1
+        self.pos = last_begin
         last = self._read_class_atom()
         if len(last) != 1 or last[0][0] != last[0][1] or last[0][0] < first[0][0]:
             self._fail("invalid character class range", begin, self.pos)
@@ -333,20 +361,14 @@ class _Reader:
         )
 
 
-def _close_groups(flags: list[str]) -> str:
-    """The parentheses that close the groups opened for flags. In verbose patterns, a newline comes first to end a
-    comment."""
-    return "".join("\n)" if "x" in text.partition("-")[0] else ")" for text in flags)
-
-
-def _combine(left: Ranges | None, operator: str, right: Ranges) -> Ranges:
-    if left is None:
-        return right
+def _combine(combined: Ranges | None, operator: str, other: Ranges) -> Ranges:
+    if combined is None:
+        return other
     if operator == "&&":
-        return intersect(left, right)
+        return intersect(combined, other)
     if operator == "--":
-        return intersect(left, complement(right))
-    return charset([*intersect(left, complement(right)), *intersect(right, complement(left))])
+        return intersect(combined, complement(other))
+    return charset([*intersect(combined, complement(other)), *intersect(other, complement(combined))])
 
 
 @lru_cache(maxsize=256)

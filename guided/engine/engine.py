@@ -38,7 +38,7 @@ from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.engine.tensor_parallel.leader import Ranks
 from guided.errors import GuidedError, OptionError
-from guided.keywords import check_integer, check_token_ids, keywords_checked, read_items
+from guided.keywords import check_integer, check_token_ids, keywords_checked, read_items, to_int
 from guided.kv.cache import KVCache
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -388,6 +388,7 @@ class Engine(ChatMethods, AsyncMethods):
     def _background_tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """Like `_tasks`, but prepared on another thread while other tasks run. An error becomes the outcome of the
         tasks."""
+        n = to_int(n)
         future = self._pool.submit(lambda: begin_steppers(self._maker.make(prompt, constraint, n, **options)))
         return [Task.from_future(future, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from guided.chat import Conversation, Message
 from guided.errors import OptionError, brief
-from guided.keywords import check_keywords, keywords_checked_class, read_items
+from guided.keywords import check_keywords, is_number, keywords_checked_class, read_items, to_int
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.sampling.logprobs import LogprobsMode
 from guided.tools.tool import Tool
@@ -165,6 +165,7 @@ class Request:
     options: Options = field(default_factory=Options)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "n", to_int(self.n))
         check_keywords("Request", self.options, Options.__annotations__, FOREIGN_KEYWORDS)
 
     def __repr__(self) -> str:
@@ -191,7 +192,7 @@ def check_options(
     drafts = 0 if drafts is None else drafts
     if not isinstance(drafts, int) or isinstance(drafts, bool) or not 0 <= drafts <= _MAX_DRAFTS:
         raise OptionError(f"drafts is {brief(drafts)}, but must be an integer from 0 to {_MAX_DRAFTS}", option="drafts")
-    if isinstance(budget_ramp, bool) or not isinstance(budget_ramp, int | float) or not 0 <= budget_ramp <= 100:
+    if not is_number(budget_ramp) or not 0 <= budget_ramp <= 100:
         raise OptionError(f"budget_ramp is {brief(budget_ramp)}, but must be from 0 to 100", option="budget_ramp")
     for name, flag in flags.items():
         if not isinstance(flag, bool):

@@ -26,7 +26,7 @@ from guided.engine.stopping import Stops
 from guided.engine.think_first import ThinkFirst, Thoughts, check_thoughts, token_limit
 from guided.engine.tool_calls import ToolCalls, with_tools
 from guided.errors import OptionError
-from guided.keywords import read_items
+from guided.keywords import read_items, to_int
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import (
@@ -45,6 +45,7 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["SequenceMaker"]
 
+_INTEGER_OPTIONS: Final = ("max_tokens", "drafts", "think_first", "max_passes", "retries")
 _STOP_OPTIONS: Final = ("stop", "stop_token_ids", "stop_regex", "include_stop_str_in_output", "ignore_eos")
 
 
@@ -71,6 +72,10 @@ class _MakerOptions:
     max_passes: int = 1000
     retries: int = 0
     retry_below: float = DEFAULT_THRESHOLD
+
+    def __post_init__(self) -> None:
+        for name in _INTEGER_OPTIONS:
+            object.__setattr__(self, name, to_int(getattr(self, name)))
 
     def check(self, prompt: Prompt, n: int, constraint: Constraint, params: SamplingParams) -> None:
         """Raise OptionError for values that no other class checks, and for options that exclude each other."""
@@ -157,6 +162,7 @@ class SequenceMaker:
         constraint_options = cast(ConstraintOptions, _pop_options(options, ConstraintOptions.__annotations__))
         stops = _make_stops(**_pop_options(options, _STOP_OPTIONS))
         params = SamplingParams(**options, seed=secrets.randbits(64) if settings.seed is None else settings.seed)
+        n = to_int(n)
         settings.check(prompt, n, constraint, params)
         logprobs = LogprobParams(settings.logprobs, settings.prompt_logprobs, settings.logprobs_mode)
         tools = read_items("tools", settings.tools)

@@ -28,6 +28,7 @@ from guided.frontends.lark.scan import find_token
 from guided.frontends.stored import Tables
 from guided.ir import Grammar
 from guided.ir.release import free_entries
+from guided.keywords import to_int
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, read_compiled
 from guided.matching.gc_pause import gc_paused
@@ -71,6 +72,7 @@ class CachedCompiler:
             raise TypeError(f"limits must be guided.Limits, not a {type(limits).__name__}")
         self.vocabulary = vocabulary
         self.limits = limits if limits is not None else Limits()
+        cache_bytes = to_int(cache_bytes)
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ValueError(f"cache_bytes must be an integer of at least 0, not {brief(cache_bytes)}")
         self.cache_bytes, self.warns = cache_bytes, warn

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from guided.errors import OptionError, brief
+from guided.keywords import to_int
 from guided.sampling.sampler import log_mass
 
 __all__ = ["LogprobParams", "LogprobsMode", "TokenLogprobs", "token_logprobs"]
@@ -36,6 +37,8 @@ class LogprobParams:
     mode: LogprobsMode = "raw"
 
     def __post_init__(self) -> None:
+        for name in ("output", "prompt"):
+            object.__setattr__(self, name, to_int(getattr(self, name)))
         for name, number in (("logprobs", self.output), ("prompt_logprobs", self.prompt)):
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
                 raise OptionError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from guided.errors import OptionError, brief
-from guided.keywords import check_integer, is_number, read_items
+from guided.keywords import check_integer, is_number, read_items, to_int
 
 __all__ = ["SamplingParams"]
 
@@ -62,6 +62,8 @@ class SamplingParams:
     shared: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("top_k", "seed", "min_tokens"):
+            object.__setattr__(self, name, to_int(getattr(self, name)))
         self._check_numbers()
         self._check_ids()
 
@@ -131,7 +133,7 @@ class SamplingParams:
             raise OptionError(
                 f"logit_bias is {brief(self.logit_bias)}, but must map ids to numbers", option="logit_bias"
             )
-        object.__setattr__(self, "logit_bias", dict(self.logit_bias))
+        object.__setattr__(self, "logit_bias", {to_int(id): bias for id, bias in self.logit_bias.items()})
         words = _items("bad_words", self.bad_words, "sequences of ids")
         object.__setattr__(self, "bad_words", tuple(_items("bad_words", word, "ids") for word in words))
         given_ids = self.allowed_token_ids
@@ -159,10 +161,11 @@ class SamplingParams:
 
 
 def _items(name: str, value: object, expected_items: str) -> tuple[Any, ...]:
-    """The items of a value, as a tuple. Raises OptionError if `value` is not a list, or has too many items."""
+    """The items of a value, as a tuple. numpy's integers become ints. Raises OptionError if `value` is not a list, or
+    has too many items."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise OptionError(f"{name} must contain {expected_items}, not {brief(value)}", option=name)
-    return tuple(read_items(name, value))
+    return tuple(map(to_int, read_items(name, value)))
 
 
 def _is_integer(value: object) -> bool:

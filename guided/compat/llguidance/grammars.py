@@ -22,7 +22,8 @@ from urllib.parse import unquote
 
 from guided.compat.llguidance.options import schema_options
 from guided.compat.llguidance.tokenizer import LLTokenizer
-from guided.compat.rust_regex import strip_anchors, to_python_regex
+from guided.compat.rust_anchors import strip_anchors
+from guided.compat.rust_regex import to_python_regex
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.frontends.combinators import Expr, gbnf, json_schema
 from guided.frontends.lark.scan import Token, scan, scan_leniently

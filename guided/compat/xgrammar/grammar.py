@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.config import SERIALIZATION_VERSION
@@ -21,12 +21,16 @@ from guided.compat.xgrammar.recipe import (
 )
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.compat.xgrammar.serialized import load_serialized
+from guided.errors import LimitExceeded
 from guided.ir.nodes import Grammar as IR
 
 if TYPE_CHECKING:
     from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
 
 __all__ = ["Grammar", "read_named_grammars", "schema_to_json", "tag_to_json"]
+
+
+_MAX_DEPTH: Final = 200  # reading joined grammars takes a few of Python's stack frames for each level
 
 
 class Grammar(XGRObject):
@@ -118,12 +122,12 @@ class Grammar(XGRObject):
     @staticmethod
     def concat(*grammars: Grammar) -> Grammar:
         """A sequence of grammars."""
-        return _build_grammar(JoinedGrammars(" ", tuple(grammar._recipe for grammar in grammars)))
+        return _join(" ", grammars)
 
     @staticmethod
     def union(*grammars: Grammar) -> Grammar:
-        """A choice among grammars."""
-        return _build_grammar(JoinedGrammars(" | ", tuple(grammar._recipe for grammar in grammars)))
+        """A choice among grammars. RuntimeError: there are none."""
+        return _join(" | ", grammars) if grammars else _build_grammar(JoinedGrammars(" | ", ()))
 
     def serialize_json(self) -> str:
         """The grammar as JSON: `str(grammar)` and a version."""
@@ -154,8 +158,8 @@ class Grammar(XGRObject):
         return self._parsed_recipe.recipe
 
     @property
-    def _parsed_recipe(self) -> _ParsedRecipe:
-        handle: _ParsedRecipe = self._handle
+    def _parsed_recipe(self) -> _ParsedRecipe | _JoinedRecipe:
+        handle: _ParsedRecipe | _JoinedRecipe = self._handle
         return handle
 
 
@@ -176,6 +180,51 @@ class _ParsedRecipe:
         if self._whole_ir is None:
             self._whole_ir = self.recipe.read([])
         return self._whole_ir
+
+
+class _JoinedRecipe:
+    """The recipe and the IR of joined grammars, which have been read before.
+
+    Both are made when they are needed, so it takes linear time to join many grammars one by one. `depth`: how deeply
+    sequences and choices alternate.
+    """
+
+    __slots__ = ("_ir", "_parts", "_recipe", "_separator", "depth")
+
+    def __init__(self, separator: str, parts: tuple[_ParsedRecipe | _JoinedRecipe, ...]) -> None:
+        self._separator, self._parts = separator, parts
+        self._recipe: Recipe | None = None
+        self._ir: IR | None = None
+        joined_parts = [part for part in parts if isinstance(part, _JoinedRecipe)]
+        self.depth: int = max((part.depth + (part._separator != separator) for part in joined_parts), default=1)
+        if self.depth > _MAX_DEPTH:
+            with as_xgrammar():
+                raise LimitExceeded("depth", self.depth, _MAX_DEPTH, fixed=True, hint="use fewer levels")
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe. A sequence in a sequence, or a choice in a choice, becomes part of it."""
+        if self._recipe is None:
+            parts, work = list[Recipe](), [*reversed(self._parts)]
+            while work:
+                part = work.pop()
+                if isinstance(part, _JoinedRecipe) and part._separator == self._separator:
+                    work += reversed(part._parts)
+                else:
+                    parts.append(part.recipe)
+            self._recipe = JoinedGrammars(self._separator, tuple(parts))
+        return self._recipe
+
+    def ir(self, defer: bool) -> IR:
+        """The IR. No parts are compiled later."""
+        if self._ir is None:
+            self._ir = self.recipe.read([])
+        return self._ir
+
+
+def _join(separator: str, grammars: tuple[Grammar, ...]) -> Grammar:
+    parts = tuple(grammar._parsed_recipe for grammar in grammars)
+    return Grammar._create_from_handle(_JoinedRecipe(separator, parts))
 
 
 def _build_grammar(recipe: Recipe) -> Grammar:

@@ -23,7 +23,7 @@ from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructural
 from guided.compat.xgrammar.lark_text import RewrittenLark, find_named_tokens
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.errors import Finding, GuidedError, SpecError, warn_about
-from guided.frontends.combinators import choice, sequence
+from guided.frontends.combinators import Expr, choice, sequence
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
@@ -200,9 +200,14 @@ class JoinedGrammars(_Recipe):
 
     def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
         """Read the specification as IR."""
-        parts = [part.read(findings) for part in self.parts]
         with as_xgrammar():
-            return expr_to_grammar(sequence(*parts) if self.separator == " " else choice(*parts), findings=findings)
+            return expr_to_grammar(self._compose(findings), findings=findings)
+
+    def _compose(self, findings: list[Finding]) -> Expr:
+        parts = [
+            part._compose(findings) if isinstance(part, JoinedGrammars) else part.read(findings) for part in self.parts
+        ]
+        return sequence(*parts) if self.separator == " " else choice(*parts)
 
 
 Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | JoinedGrammars

@@ -112,8 +112,9 @@ def _check_edges(pattern: Any, min_before: int, min_after: int) -> None:
     """
     items = list(pattern)
     widths = [_compute_min_width(item) for item in items]
-    for index, (kind, value) in enumerate(items):
-        left, right = min_before + sum(widths[:index]), min_after + sum(widths[index + 1 :])
+    left, right = min_before, min_after + sum(widths)
+    for (kind, value), width, width_before in zip(items, widths, [0, *widths], strict=False):
+        left, right = left + width_before, right - width
         match kind:
             case sre.ASSERT | sre.ASSERT_NOT:
                 direction, inner = value

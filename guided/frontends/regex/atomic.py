@@ -8,7 +8,7 @@ apply.
   `(?>X) = X`.
 - `(?>A|B) = (?>A) | (?!A)(?>B)`. Example: `(?>a|ab)c` is `ac`, because if a matches, ab is never tried.
 - `(?>AB) = A(?>B)` if A is prefix-free. `(?>AB) = (?>A)(?>B)` if B may be empty and has no lookarounds: then B can
-  follow every match of A.
+  follow every match of A. So `(?>ABC) = (?>A)(?>B)(?>C)` if B and C may be empty.
 - `(?>A{m,n}) = A{m,n-1}(?!A) | A{n}` if A is prefix-free and never empty. `(?>A{m,n}?) = A{m}`.
 
 Derivatives decide whether a language is prefix-free, assuming that all lookarounds hold. The language is then a
@@ -24,7 +24,7 @@ from typing import Any
 from guided.ir.nodes import EMPTY, EPSILON, Alt, Chars, Node, Repeat, Seq, Text
 
 from .algebra import run
-from .derivatives import Terms, TooLarge
+from .derivatives import EMPTY_LANGUAGE, Terms, TooLarge
 from .tree import (
     Cat,
     Lookaround,
@@ -67,16 +67,15 @@ def _lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any
             head = 0
             while head < len(items) - 1 and _is_prefix_free(items[head]):
                 head += 1
-            tail = cat(items[head + 1 :])
-            if tail != EPSILON and (contains_lookaround(tail) or not _is_nullable(tail)):
+            if any(contains_lookaround(item) or not _is_nullable(item) for item in items[head + 1 :]):
                 return None
-            atomic_head = yield _lower_atomic_group(items[head], span)
-            atomic_tail = EPSILON
-            if atomic_head is not None and tail != EPSILON:
-                atomic_tail = yield _lower_atomic_group(tail, span)
-            if atomic_head is None or atomic_tail is None:
-                return None
-            return cat([*items[:head], atomic_head, atomic_tail])
+            atomic_items = list(items[:head])
+            for item in items[head:]:
+                atomic_item = yield _lower_atomic_group(item, span)
+                if atomic_item is None:
+                    return None
+                atomic_items.append(atomic_item)
+            return cat(atomic_items)
         case Times(item, low, high, lazy, _):
             if not _is_prefix_free(item) or _is_nullable(item):
                 return EPSILON if lazy and low == 0 else None
@@ -143,7 +142,10 @@ def _is_prefix_free(tree: Tree) -> bool:
         todo, seen = [start], {start}
         while todo:
             term = todo.pop()
-            for _, target in terms.transitions(term):
+            for block in terms.blocks(term):
+                target = terms.derive(term, block[0][0])
+                if target == EMPTY_LANGUAGE:
+                    continue
                 if terms.nullable[term]:
                     return False
                 if target not in seen:

@@ -29,7 +29,7 @@ from guided.frontends.structural_tag.tools import Function
 
 __all__ = ["Call", "CallPart", "CallReader", "TextPart"]
 
-_NO_NAME_FOLLOWS: Final = "(?=[^a-zA-Z0-9_.-])"
+_NAME_END: Final = "[^a-zA-Z0-9_.-]"
 _CHUNK: Final = 4096  # characters that are interpreted at once; each call of a long piece copies at most this much
 
 
@@ -84,6 +84,14 @@ class _CallBegin(NamedTuple):
     function: Function
     name_offset: int  # the offset of the name in the first text; -1: it is in the rest
     rest_pattern: re.Pattern[str] | None  # the begin after its first text; None: nothing
+    last: re.Pattern[str]  # the end of the rest, at which numbers and identifiers are complete
+    last_length: int
+
+    def match_rest(self, text: str, start: int, searched: int) -> re.Match[str] | None:
+        """Match the rest at `start`. `searched`: the length of the text that is known to contain no match."""
+        if self.rest_pattern is None or not self.last.search(text, max(start, searched - self.last_length + 1)):
+            return None
+        return self.rest_pattern.match(text, start)
 
 
 class CallReader:
@@ -115,8 +123,9 @@ class CallReader:
         self._end = markup.end_pattern
         self._end_length = max(len(end.text) for end in markup.ends) if markup.has_fixed_ends else 0
         self._searched_length = (
-            0  # the length of the text, at the beginning of the buffer, that was searched for the end
+            0  # the length of the text, at the beginning of the buffer, that was searched for the end of
         )
+        # the current call, or for the end of its begin
         self._form = argument_form(markup.arguments)
         self._mode_marks, self._section_marks = _mode_marks(style), _section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
@@ -124,6 +133,7 @@ class CallReader:
         self._current_arguments: Arguments | None = None  # the reader of the current call
         self._parts: list[TextPart | CallPart] = []  # the parts of the current piece
         self.spans: list[tuple[str, int, int]] = []
+        self._open_begin: tuple[str, Sequence[_CallBegin]] | None = None  # of a call whose tool is not known yet
         self._arguments_start = 0  # where the arguments of the current call begin
 
     @property
@@ -182,6 +192,8 @@ class CallReader:
         """Read up to the next mark, or the end of the current call. Returns whether there was one."""
         if self._current_arguments is not None:
             return self._read_arguments()
+        if self._open_begin is not None:
+            return self._begin_call(*self._open_begin)
         call_begins, marks = self._call_begins, self._mode_marks
         if self._mode == "section":
             call_begins, marks = self._section_call_begins, self._section_marks
@@ -195,7 +207,7 @@ class CallReader:
             return False
         self._emit_text(self._buffer[:offset])
         if marks[mark] == "call":
-            self._buffer = self._buffer[offset:]
+            self._buffer, self._searched_length = self._buffer[offset:], 0
             return self._begin_call(mark, call_begins[mark])
         self._buffer = self._buffer[offset + len(mark) :]
         self._mode = marks[mark]
@@ -203,14 +215,17 @@ class CallReader:
 
     def _begin_call(self, mark: str, call_begins: Sequence[_CallBegin]) -> bool:
         """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
+        self._open_begin, searched = (mark, call_begins), self._searched_length
+        self._searched_length = len(self._buffer)
         for begin in call_begins:
-            rest = begin.rest_pattern.match(self._buffer, len(mark)) if begin.rest_pattern is not None else None
+            rest = begin.match_rest(self._buffer, len(mark), searched)
             if rest is not None or begin.rest_pattern is None:
                 name, index = begin.function.name, len(self.calls)
                 name_offset = begin.name_offset if begin.name_offset >= 0 or rest is None else rest.start("name")
                 name_offset += self.interpreted_length
                 self.spans.append((f"/{index}/name", name_offset, name_offset + len(name)))
                 self._buffer = self._buffer[rest.end() if rest is not None else len(mark) :]
+                self._open_begin, self._searched_length = None, 0
                 self._arguments_start = self.interpreted_length
                 self._current_arguments = _new_arguments_reader(self._form, begin.function)
                 if call_begins is not self._section_call_begins.get(mark) and self._section_call_begins:
@@ -259,8 +274,11 @@ def _make_call_begin(begin: Pattern, function: Function) -> _CallBegin:
     """Describe how the calls of a function begin."""
     rest = begin.rest(function.name)
     if rest and begin.ends_in_placeholder:  # a longer name, number or identifier may begin with this one
-        rest += _NO_NAME_FOLLOWS
-    return _CallBegin(function, begin.name_offset, re.compile(rest) if rest else None)
+        rest += f"(?={_NAME_END})"
+    last = re.escape(begin.tail) or _NAME_END
+    return _CallBegin(
+        function, begin.name_offset, re.compile(rest) if rest else None, re.compile(last), len(begin.tail) or 1
+    )
 
 
 def _new_arguments_reader(form: ArgumentForm | None, function: Function) -> Arguments:

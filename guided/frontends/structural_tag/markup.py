@@ -66,6 +66,11 @@ class Pattern:
         return self._split_at_pattern()[0].find("{name}")
 
     @property
+    def tail(self) -> str:
+        """The text after the last placeholder."""
+        return _PLACEHOLDER.split(self.text)[-1]
+
+    @property
     def ends_in_placeholder(self) -> bool:
         """Whether the text ends in a name, a number or an identifier."""
         return self.text.endswith(("{name}", "{index}", "{id}"))

@@ -41,8 +41,10 @@ class ContentCache {
       old_ = std::exchange(young_, {});
       size_ = 0;
     }
+    std::shared_ptr<const Item>& entry = young_[key];
+    if (entry) size_ -= entry->size() + 1;
     size_ += item->size() + 1;
-    young_[key] = std::move(item);
+    entry = std::move(item);
   }
 
   std::mutex mutex_;

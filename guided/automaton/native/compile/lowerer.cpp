@@ -13,7 +13,7 @@ LoweredGrammar Lowerer::run() {
   for (size_t i = 0; i < pending_.size(); ++i) {
     const Pending p = pending_[i];
     if (p.synthetic || take_from_cache(i, p)) continue;
-    std::vector<Effect> effects;
+    EffectSymbols effects;
     Nfa nfa;
     nfa.start = nfa.add();
     nfa.final = nfa.add();
@@ -25,7 +25,7 @@ LoweredGrammar Lowerer::run() {
     preceding_loop_ = -1;
     build(nfa, ir_.rules[p.rule], p.encoding, nfa.start, nfa.final, 0);
     rules_[i].dfa = finish(nfa);
-    rules_[i].effects = std::move(effects);
+    rules_[i].effects = std::move(effects.effects);
     rules_[i].origin = p.rule;
     for (int32_t& ref : rules_[i].key.refs) {  // becomes the number of the lowered rule; -1: not called
       const auto called = rule_numbers_.find({ref, p.encoding});
@@ -269,9 +269,9 @@ void Lowerer::build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, 
 
 // Returns the symbol of an action in the rule that is being built.
 Symbol Lowerer::effect_symbol(const Effect& effect) {
-  auto it = std::find(effects_->begin(), effects_->end(), effect);
-  if (it == effects_->end()) it = effects_->insert(it, effect);
-  return kEffect + static_cast<Symbol>(it - effects_->begin());
+  auto [it, added] = effects_->symbols.try_emplace(effect, kEffect + static_cast<Symbol>(effects_->effects.size()));
+  if (added) effects_->effects.push_back(effect);
+  return it->second;
 }
 
 // Builds the item of a node between two actions: Open and Close for Distinct, Begin and Keep for Entry.

@@ -47,6 +47,11 @@ class Lowerer {
     int32_t rule, encoding;
     bool synthetic;  // the IR has no such rule; it is built already
   };
+  // The actions of a rule, and their symbols.
+  struct EffectSymbols {
+    std::vector<Effect> effects;
+    std::map<Effect, Symbol> symbols;
+  };
   // A language, and a window on the number of its characters (max may be kUnbounded). The window is separate because
   // the window of one operand of And applies to the whole And.
   struct Windowed {
@@ -115,7 +120,7 @@ class Lowerer {
   int operand_depth_ = 0;       // nesting of And, Not and Length
   // The item of the unbounded repetition after which the node that is being built may directly begin; -1: none.
   int32_t preceding_loop_ = -1;
-  std::vector<Effect>* effects_ = nullptr;  // of the rule that is being built
+  EffectSymbols* effects_ = nullptr;  // of the rule that is being built
   int32_t current_origin_ = -1;
 };
 

@@ -102,18 +102,20 @@ int32_t Lowerer::counter_rule(const IrNode& n, int32_t enc, int depth) {
   if (found != counters_.end()) return found->second;
   const bool is_item_nullable = nullable_.is_nullable_node(n.items[0]);
   LoweredRule rule;
-  rule.effects.push_back({.op = Effect::Inc});
   Nfa body;
   body.start = body.add();
   body.final = body.add();
-  std::vector<Effect>* outer = std::exchange(effects_, &rule.effects);
+  EffectSymbols effects;
+  EffectSymbols* outer = std::exchange(effects_, &effects);
+  const Symbol count = effect_symbol({.op = Effect::Inc});
   build(body, n.items[0], enc, body.start, body.final, depth + 1);
   effects_ = outer;
+  rule.effects = std::move(effects.effects);
   Dfa item = finish(body);
   Nfa loop;
   loop.start = loop.final = loop.add();
   int32_t item_start = loop.add();
-  loop.edge(loop.start, kEffect, kEffect, item_start);
+  loop.edge(loop.start, count, count, item_start);
   loop.splice(item, item_start, loop.start);
   rule.kind = RuleKind::Counter;
   rule.min = is_item_nullable ? 1 : std::max<int64_t>(n.min, 1);
@@ -225,7 +227,8 @@ void Lowerer::build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t 
   rule.condition = n.condition;
   rule.repeatable = n.repeatable;
   if (n.condition) rule.diagrams = ConditionDiagrams::build(*n.condition, n.repeatable, rule.min, rule.max, meter_);
-  std::vector<Effect>* outer = std::exchange(effects_, &rule.effects);
+  EffectSymbols effects;
+  EffectSymbols* outer = std::exchange(effects_, &effects);
   for (size_t i = 0; i < n.items.size(); ++i) {
     if (nullable_.is_nullable_node(n.items[i])) throw Unsupported("a member of a permutation that may be empty");
     const Symbol put = effect_symbol({.op = Effect::Put, .a = static_cast<int64_t>(i)});
@@ -238,6 +241,7 @@ void Lowerer::build_permutation(Nfa& nfa, const IrNode& n, int32_t enc, int32_t 
   body.edge(body.final, more, more, before_separator);
   build(body, n.ref, enc, before_separator, after_separator, depth + 1);
   effects_ = outer;
+  rule.effects = std::move(effects.effects);
   rule.dfa = finish(body);
   Symbol call = kCall + static_cast<Symbol>(add_synthetic(std::move(rule)));
   nfa.edge(from, call, call, to);

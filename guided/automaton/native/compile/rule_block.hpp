@@ -30,7 +30,7 @@ enum class RuleKind : uint8_t { Plain, Counter, Set };
 struct Effect {
   enum Op : uint8_t { Inc, Put, More, Open, Close, Begin, Keep } op;
   int64_t a = 0, b = kUnbounded;
-  bool operator==(const Effect& e) const { return op == e.op && a == e.a && b == e.b; }
+  auto operator<=>(const Effect&) const = default;
   bool changes_scopes() const { return op >= Open; }  // instead of the register
 };
 

@@ -8,7 +8,11 @@ namespace guided {
 
 namespace {
 constexpr int kMinNameBytes = 32;  // a state is like a name only if at least this many bytes continue it
+
+bool contains(const std::vector<LexemeState::Match>& matches, int32_t number) {
+  return std::ranges::binary_search(matches, number, {}, &LexemeState::Match::number);
 }
+}  // namespace
 
 Lexemes::Lexemes(std::vector<LexerTerminal> terminals, std::vector<LexerKeyword> keywords,
                  const Indentation& indentation)
@@ -53,8 +57,8 @@ const std::vector<int32_t>& Lexemes::groups(int32_t id) {
   const LexemeState& state = *states_[id];
   for (const Match& match : state.open_matches) parts[group_ids_[match.number]].open_matches.push_back(match);
   for (const Match& match : state.keywords)
-    for (const Match& open : state.open_matches)
-      if (open.number == keywords_[match.number].host) parts[group_ids_[open.number]].keywords.push_back(match);
+    if (const int32_t host = keywords_[match.number].host; contains(state.open_matches, host))
+      parts[group_ids_[host]].keywords.push_back(match);
   std::vector<int32_t> out;
   const int32_t width = state.width;
   if (state.label != kNoTerminal || parts.size() < 2) {
@@ -242,9 +246,7 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
       next.label = keyword.terminal;
       is_wanted = match.is_wanted;
     }
-    const bool can_continue = std::any_of(next.open_matches.begin(), next.open_matches.end(),
-                                          [&](const Match& open) { return open.number == keyword.host; });
-    if (can_continue && keyword.automaton.bytes(state).count())
+    if (contains(next.open_matches, keyword.host) && keyword.automaton.bytes(state).count())
       next.keywords.push_back({match.number, state, match.is_wanted});
   }
   const int32_t width = width_after(from_state.width, byte);

@@ -1,5 +1,5 @@
-"""Explains why a shape has no value of some type. In: a shape. Out: the reason in words, or "". Also filters the
-enumeration of a shape by its other parts.
+"""Explains why a schema has no value, or a shape has none of some type. In: a schema or shape. Out: the reason in
+words, or "". Also filters the enumeration of a shape by its other parts.
 
 The check considers only counts, bounds, patterns and names, so "" does not mean that there is a value. Cost: linear in
 the required members and items. Several patterns, or constants combined with a pattern, take a bounded search
@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false, item_goal
+from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import Decimal10, Json
 from guided.frontends.regex.overlap import Overlap
 
 if TYPE_CHECKING:
     from guided.frontends.json_schema.algebra.expand import Expander
+    from guided.frontends.json_schema.algebra.negation import Negation
 
-__all__ = ["explain_emptiness", "filter_enumeration", "repeated_items_error"]
+__all__ = ["explain_emptiness", "explain_nothing", "filter_enumeration", "repeated_items_error"]
 
 
 def filter_enumeration(shape: Shape, overlap: Overlap) -> tuple[Json, ...] | None:
@@ -38,6 +40,15 @@ def _may_remain(value: Json, shape: Shape, strings: Collection[str]) -> bool:
     if isinstance(value, str):
         return value in strings
     return not isinstance(value, Decimal10) or value in shape.numbers
+
+
+def explain_nothing(schema: Schema, negation: Negation) -> str:
+    """Why no value satisfies the schema, if it is `false` or its enumeration is empty. Otherwise ""."""
+    if schema.value is False:
+        if negation.is_of_everything(schema):
+            return "the schema allows every value, so its negation allows none"
+        return "false allows no value"
+    return "an empty enum allows no value" if schema.has_keyword("enum") and schema.get("enum") == [] else ""
 
 
 def explain_emptiness(shape: Shape, name: str, expander: Expander) -> str:

@@ -22,7 +22,7 @@ from guided.frontends.json_schema.algebra.by_type import ShapesByType
 from guided.frontends.json_schema.algebra.choices import Choices, Groups, push
 from guided.frontends.json_schema.algebra.content import content_error, content_fits, content_schema
 from guided.frontends.json_schema.algebra.count_graph import build_count_graph
-from guided.frontends.json_schema.algebra.emptiness import explain_emptiness, filter_enumeration
+from guided.frontends.json_schema.algebra.emptiness import explain_emptiness, explain_nothing, filter_enumeration
 from guided.frontends.json_schema.algebra.equal_schemas import leaf_content
 from guided.frontends.json_schema.algebra.existential_constraints import (
     filter_constants,
@@ -168,6 +168,7 @@ class Expander:
     def _compute(self, goal: Goal) -> Expansion:
         if len(goal) == 1 and not (meaning := self.reader.read(goal[0])).groups and goal[0].value is not False:
             shapes, reason = self.resolve_obligations(meaning.shape)  # the usual case: nothing to combine
+            reason = explain_nothing(goal[0], self.negation) or reason
             return Expansion(shapes, () if shapes else ((goal[0].location, reason),))
         for schema in goal:
             self._cycle_check.check(schema)
@@ -232,8 +233,8 @@ class Expander:
                     work.append((shape, groups, chosen, deferred))
                 elif self.negation.excludes(schema, chosen) or self.negation.excludes(schema, deferred):
                     reasons.append((schema.location, "the schema is both required and excluded"))
-                elif schema.value is False:
-                    reasons.append((schema.location, "false allows no value"))
+                elif reason := explain_nothing(schema, self.negation):
+                    reasons.append((schema.location, reason))
                 elif len(group) > 1 and self._choices.has_cases(schema):
                     work.append((shape, groups, chosen, (*deferred, schema)))
                 else:

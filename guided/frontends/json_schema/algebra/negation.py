@@ -67,6 +67,7 @@ class Negation:
         self._equal = EqualSchemas()
         self._complements: dict[Schema, Schema] = {}
         self._originals: dict[Schema, Schema] = {}
+        self._complements_of_everything = set[Schema]()
         self._enumerations: dict[tuple[Schema, tuple[object, ...]], Schema] = {}
 
     def derive(self, source: Schema, shape: Shape = ANYTHING, *groups: tuple[Schema, ...]) -> Schema:
@@ -113,8 +114,10 @@ class Negation:
         schema = self._equal.representative(schema)
         complement = self._complements.get(schema)
         if complement is None:
-            if isinstance(schema.value, bool):
-                complement = Schema(schema.document, schema.pointer, not schema.value, schema.base)
+            if schema.value is True:
+                complement = self._complement_of_everything(schema)
+            elif schema.value is False:
+                complement = Schema(schema.document, schema.pointer, True, schema.base)
             else:
                 make = partial(self._complement, schema)
                 complement = DerivedSchema(
@@ -123,6 +126,10 @@ class Negation:
             self._complements[schema], self._complements[complement] = complement, schema
             self._originals[complement] = schema
         return complement
+
+    def is_of_everything(self, schema: Schema) -> bool:
+        """Whether this `false` schema is the complement of a schema that allows every value."""
+        return schema in self._complements_of_everything
 
     def original_of(self, schema: Schema) -> Schema | None:
         """The schema whose complement this one is. None if it is not a complement."""
@@ -135,7 +142,12 @@ class Negation:
             cases += self._other_values(meaning.shape.values, schema)
         for group in meaning.groups:
             cases.append(self.derive(schema, ANYTHING, *((self.complement_of(branch),) for branch in group)))
-        return self._make_meaning(ANYTHING, (tuple(cases) or (self.make_empty_schema(schema),),))
+        return self._make_meaning(ANYTHING, (tuple(cases) or (self._complement_of_everything(schema),),))
+
+    def _complement_of_everything(self, schema: Schema) -> Schema:
+        nothing = self.make_empty_schema(schema)
+        self._complements_of_everything.add(nothing)
+        return nothing
 
     def shapes_without(self, shape: Shape, source: Schema) -> Iterator[Shape]:
         """Shapes whose union is the complement of a shape. The shape's enumeration is ignored."""

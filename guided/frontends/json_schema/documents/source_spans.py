@@ -62,6 +62,7 @@ def reference_target(document: object, reference: object) -> Any:
     return target
 
 
+_SPACE, _WORD_PART, _STRING_PART = map(re.compile, (r"[ \t\n\r]*+", r'[^ \t\n\r{}\[\],:"]*+', r'(?s:[^"\\]++|\\.)*+'))
 _TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
 
 
@@ -186,6 +187,12 @@ def scalar_spans(text: str) -> Iterator[tuple[str, int, int]]:
     return iter(ScalarScanner().read(text, is_complete=True))
 
 
+def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    assert match is not None  # the pattern matches the empty text
+    return match.end()
+
+
 class ScalarScanner:
     """Finds the scalars of a JSON text while it grows. Cost: linear in the text.
 
@@ -196,7 +203,8 @@ class ScalarScanner:
 
     def __init__(self) -> None:
         self.open_start = -1
-        self._end = 0  # the end of the last complete token
+        self._start = -1  # where the unfinished token begins; -1: it has not begun
+        self._position = 0  # all characters before it have been read, and a token that has begun continues here
         self._path: list[str | int] = []  # the key or index of each open value
         self._expects_key = False
         self._empty_start = -1  # where an empty container began
@@ -208,17 +216,32 @@ class ScalarScanner:
         """
         scalars = list[tuple[str, int, int]]()
         self.open_start = -1
-        while (match := _TOKEN.match(text, self._end)) is not None:
-            lexeme, start, end = match[1], match.start(1), match.end()
-            if end == len(text) and not is_complete and lexeme[0] not in '{}[]:,"':
-                self.open_start = start
-                return scalars
-            self._end = end
-            scalars += self._read_token(lexeme, start, end)
-        rest = text[self._end :].lstrip(" \t\n\r")
-        if rest.startswith('"') and not self._expects_key:
-            self.open_start = len(text) - len(rest)
+        while (end := self._find_token_end(text, is_complete=is_complete)) >= 0:
+            start, self._start = self._start, -1
+            scalars += self._read_token(text[start:end], start, end)
         return scalars
+
+    def _find_token_end(self, text: str, *, is_complete: bool) -> int:
+        """The end of the next token, or -1 if the text does not contain its end."""
+        if self._start < 0:
+            self._position = _match_end(_SPACE, text, self._position)
+            if self._position == len(text):
+                return -1
+            self._start = self._position
+            self._position += text[self._start] in '{}[]:,"'
+        first = text[self._start : self._start + 1]
+        if first == '"':
+            self._position = _match_end(_STRING_PART, text, self._position)
+            if not text.startswith('"', self._position):
+                self.open_start = -1 if self._expects_key else self._start
+                return -1
+            self._position += 1
+        elif first not in "{}[]:,":
+            self._position = _match_end(_WORD_PART, text, self._position)
+            if self._position == len(text) and not is_complete:
+                self.open_start = self._start
+                return -1
+        return self._position
 
     def _read_token(self, lexeme: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
         path = self._path

@@ -18,6 +18,7 @@ from functools import partial
 
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.content import refuse_content
+from guided.frontends.json_schema.algebra.emptiness import explain_nothing
 from guided.frontends.json_schema.algebra.expand import Expander, Expansion, Goal
 from guided.frontends.json_schema.algebra.number_set import NumberSet
 from guided.frontends.json_schema.algebra.shape import ANYTHING, Shape, Window, has_false
@@ -128,8 +129,8 @@ class Lowering:
 
     def _value(self, goal: Goal, level: int) -> Node:
         if has_false(goal):
-            location = next(schema.location for schema in goal if schema.value is False)
-            self.reasons.append((location, "false allows no value"))
+            nothing = next(schema for schema in goal if schema.value is False)
+            self.reasons.append((nothing.location, explain_nothing(nothing, self.expander.negation)))
             return EMPTY
         expansion = self.expander.expand(goal)
         # A value in another notation has its own rule, so that explanations show its location.
