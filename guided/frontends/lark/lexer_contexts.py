@@ -32,6 +32,7 @@ from .terminal_texts import TerminalTexts, share_a_text
 __all__ = ["Marks", "mark_positions"]
 
 _MAX_PAIRS: Final = 200_000
+_MAX_ROW_SIZES: Final = 200_000  # the sum of the sizes of all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +87,16 @@ def mark_positions(
 
 
 def _find_rows(rules: Rules, states: Sequence[State]) -> dict[frozenset[str], frozenset[str]]:
-    """The row of each state that a terminal enters -> the terminals that enter states with this row."""
+    """The row of each state that a terminal enters -> the terminals that enter states with this row. Empty if the rows
+    are very long."""
     entering: dict[frozenset[str], set[str]] = {}
     for state in states:
         rule, alternative, read = next(iter(state.kernel))
         names = entering.setdefault(state.terminals, set())
         if read:
             names.add(rules[rule][alternative][read - 1][0])
-    return {row: frozenset(names) for row, names in entering.items()}
+    size = sum(len(row) + len(names) for row, names in entering.items())
+    return {row: frozenset(names) for row, names in entering.items()} if size <= _MAX_ROW_SIZES else {}
 
 
 def _find_table(rules: Rules, start: str, productive_names: set[str]) -> Table | None:
