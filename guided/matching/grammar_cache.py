@@ -19,7 +19,7 @@ from guided.matching.compiled import CompiledGrammar
 
 __all__ = ["GrammarCache", "content_of"]
 
-_ENTRIES_PER_INSERTION: Final = 16  # entries measured per insertion
+_ENTRIES_PER_INSERTION: Final = 4  # entries measured per insertion
 
 
 class _Weights(NamedTuple):

@@ -2,7 +2,8 @@
 Out: "certainly not" or "perhaps".
 
 How: intersect `inside` with the complements of `outside`, and search the derivatives (`derivatives.py`) for a term that
-contains the empty word. For a given word, derive by its characters in turn.
+contains the empty word. The search is depth-first, and computes a derivative only when it enters it, so it finds most
+words quickly. For a given word, derive by its characters in turn.
 
 Emptiness of such intersections is PSPACE-hard, so the search is bounded: a search by MAX_TERMS terms, and all searches
 of one `Overlap` together by `steps` derivatives. Beyond that, the answer is "perhaps". "Certainly not" is always
@@ -11,7 +12,7 @@ correct, so callers can skip work when they get it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from guided.ir.nodes import Node
@@ -72,15 +73,24 @@ class Overlap:
             start = terms.intersection(
                 [*map(terms.read, inside), *(terms.negate(terms.read(node)) for node in outside)]
             )
-            seen, todo = {start}, [start]
-            while todo:
-                term = todo.pop()
+            seen, path = {start}, [self._derivatives(start)]
+            if terms.nullable[start]:
+                return True
+            while path:
+                term = next((each for each in path[-1] if each not in seen), None)
+                if term is None:
+                    path.pop()
+                    continue
+                seen.add(term)
+                path.append(self._derivatives(term))
                 if terms.nullable[term] or len(seen) > MAX_TERMS:
                     return True
-                for _, target in terms.transitions(term):
-                    if target not in seen:
-                        seen.add(target)
-                        todo.append(target)
         except TooLarge:
             return True
         return False
+
+    def _derivatives(self, term: int) -> Iterator[int]:
+        """The derivatives of a term that are not known to be empty. Each is computed when it is needed."""
+        for block in self._terms.blocks(term):
+            if (derivative := self._terms.derive(term, block[0][0])) != EMPTY_LANGUAGE:
+                yield derivative

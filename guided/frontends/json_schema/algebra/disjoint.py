@@ -139,15 +139,18 @@ class DisjointnessTest:
         spend(_COMPARISON_COST)
         first, second = (reduce(Shape.meet, map(self.outline, schemas), siblings) for schemas in (a, b))
         common = set(_types(first)) & set(_types(second))
-        if first.values is not None or second.values is not None:
-            common.intersection_update(map(json_type, filter_enumeration(first.meet(second), self._overlap) or ()))
+        if not common:
+            return common
+        intersection = first.meet(second) if b else first  # without `b`, the first shape is a part of the second
+        if intersection.values is not None:
+            common.intersection_update(map(json_type, filter_enumeration(intersection, self._overlap) or ()))
         if "number" in common and first.numbers.meet(second.numbers).is_empty:
             common.discard("number")
         if "string" in common and self._strings_are_disjoint(first, second):
             common.discard("string")
         if "array" in common and self._arrays_are_disjoint(first, second, depth):
             common.discard("array")
-        if "object" in common and self._objects_are_disjoint(first, second, depth):
+        if "object" in common and self._objects_are_disjoint(first, second, intersection, depth):
             common.discard("object")
         self._restrict_by_branches(common, a, b, siblings, depth)
         self._restrict_by_branches(common, b, a, siblings, depth)
@@ -178,8 +181,7 @@ class DisjointnessTest:
             return True
         return bool(a.patterns and b.patterns) and not self._overlap.may_have_word((*a.patterns, *b.patterns))
 
-    def _objects_are_disjoint(self, a: Shape, b: Shape, depth: int) -> bool:
-        intersection = a.meet(b)
+    def _objects_are_disjoint(self, a: Shape, b: Shape, intersection: Shape, depth: int) -> bool:
         names = self._names(intersection)
         if intersection.member_window.is_empty or (names is not None and len(names) < intersection.member_window.low):
             return True
