@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import guided
 from guided import Limits
 from guided.automaton import _core
 from guided.automaton.build import Target, compile_native
@@ -102,6 +104,47 @@ def test_memory_stays_flat() -> None:
         after.append(resident())
         assert grammar.native.rebuilds > lap
     assert after[-1] - after[0] < 16 << 20
+
+
+LISTS = 'start: item+\nitem: "(" item* ")" | NAME | "[" item* "]"\nNAME: /[a-z]+/\n%ignore " "\n'
+
+
+@pytest.mark.parametrize("kind", ["rules", "lexer", "composed"])
+def test_matchers_that_were_idle_do_not_raise_the_limit(kind: str) -> None:
+    """An idle matcher adds its own states to full ones. The limit must not double each time."""
+    limit, rng = 1_000_000, random.Random(1)
+    compiler = GrammarCompiler(vocabulary(), limits=Limits(memory=limit))
+    match kind:
+        case "rules":
+            grammar = compiler.compile_regex(r"(?:[a-z]{1,500}[ ,]|\d{3,90}é){2,400}")
+        case "lexer":
+            grammar = compiler.compile_lark(LISTS)
+        case _:
+            grammar = compiler.compile(guided.sequence("x", guided.lark(LISTS), "y"))
+
+    def step(matcher: GrammarMatcher) -> bool:
+        ids = [token for token in mask_of(matcher) if token < vocabulary().size - 1]
+        return bool(ids) and matcher.accept_token(rng.choice(ids))
+
+    def write_until(is_reached: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            matcher = GrammarMatcher(grammar)
+            for _ in range(600):
+                if is_reached():
+                    return
+                if not step(matcher):
+                    break
+
+    idle = [GrammarMatcher(grammar) for _ in range(4)]
+    assert all(step(matcher) for matcher in idle)
+    write_until(lambda: grammar.native.rebuilds > 0)
+    bound = limit
+    for matcher in idle:
+        rebuilds = grammar.native.rebuilds
+        write_until(lambda: grammar.native.memory_bytes > 0.9 * bound or grammar.native.rebuilds > rebuilds)  # noqa: B023
+        assert step(matcher)
+        bound = max(bound, 2 * grammar.native.memory_bytes)  # the limit that the matcher would have left
+        assert grammar.native.memory_bytes < 1.5 * limit
 
 
 # ---- histories

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 import guided
 from guided.engine.engine import Engine
 from guided.engine.fields import Field
-from guided.engine.retries import Retries
+from guided.engine.retries import Retries, _Version
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.task import Task
@@ -72,10 +74,10 @@ class Watched:
             self.chosen.append((run.logprob(before), [one.logprob(before) for one in versions]))
             return run, forward
 
-        def write(retries, run, number):
+        def write(retries, run, number, *bounds):
             self.versions.append(run)
             self.passes -= retries._passes_left
-            forward = yield from original_write(retries, run, number)
+            forward = yield from original_write(retries, run, number, *bounds)
             self.passes += retries._passes_left
             return forward
 
@@ -151,6 +153,56 @@ def test_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         watched.passes = 0
         ENGINE.generate(PROMPT, SCHEMA, **OPTIONS, temperature=1.0, retry_below=1.0, retries=8, max_passes=most)
         assert watched.passes == -most
+
+
+@pytest.mark.parametrize("constraint", [SCHEMA, "(?:[a-z]{1,8} ){1,6}"])
+def test_unlikely_versions_end_early(monkeypatch: pytest.MonkeyPatch, constraint: Any) -> None:
+    """The output is the one that is chosen when all versions are written to their end."""
+    options = {**OPTIONS, "retries": 6, "retry_below": 1.0, "max_passes": 100_000}
+    passes, original = list[int](), Retries._write_value
+
+    def write_to_the_end(retries, version, number, kept_count, _):
+        return original(retries, version, number, kept_count, float("-inf"))
+
+    for seed in range(draws(6)):
+        result = ENGINE.generate(PROMPT, constraint, **{**options, "seed": seed})
+        with monkeypatch.context() as patch:
+            patch.setattr(Retries, "_write_value", write_to_the_end)
+            complete = ENGINE.generate(PROMPT, constraint, **{**options, "seed": seed})
+        assert result == replace(complete, timings=result.timings)
+        passes += [len(result.timings.forward), len(complete.timings.forward)]
+    assert sum(passes[::2]) < 0.9 * sum(passes[1::2])
+
+
+class CountingRunner(ModelRunner):
+    """Remembers the logits of all passes as long as something else does."""
+
+    def step(self, *args, **keywords):
+        logits = super().step(*args, **keywords)
+        self.logits = [*(each for each in getattr(self, "logits", []) if each() is not None), weakref.ref(logits)]
+        return logits
+
+
+@pytest.mark.parametrize("constraint", [SCHEMA, "(?:[a-z]{1,8} ){1,6}"])
+def test_memory_does_not_grow_with_the_number_of_versions(monkeypatch: pytest.MonkeyPatch, constraint: Any) -> None:
+    """No version keeps logits, and a version that has ended or was discarded keeps no matcher."""
+    matchers, original = list[Any](), _Version.__init__
+
+    def remember(version, sequence, **keywords):
+        original(version, sequence, **keywords)
+        matchers.append(weakref.ref(sequence.matcher))
+
+    monkeypatch.setattr(_Version, "__init__", remember)
+    runner = CountingRunner(MODEL, PagedCache(cache_shape(MODEL), 200, 8))
+    scheduler = Scheduler(runner, run_ahead=False)
+    request = guided.Request(PROMPT, constraint, options={**OPTIONS, "retries": 5, "retry_below": 1.0})
+    scheduler.add([Task(one) for one in ENGINE.outputs(request, ENGINE.encode_prompt(PROMPT), ENGINE.compiler)])
+    is_json, most_matchers = constraint is SCHEMA, 0
+    while scheduler:
+        scheduler.step()
+        assert not any(each() is not None for each in runner.logits)
+        most_matchers = max(most_matchers, sum(each() is not None for each in matchers))
+    assert len(matchers) > 5 and most_matchers == (2 if is_json else 1)
 
 
 def test_the_text_after_a_value_has_the_parameters_of_the_request() -> None:

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import guided
+from guided.frontends.composition import content_of_parts
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
 
@@ -44,6 +45,29 @@ def test_cached_grammars_are_found_by_content():
     assert compiler.compile_lark(lark(1)) is compiler.compile_lark(lark(1))
     assert compiler.compile_json_schema(schema(1)) is compiler.compile_json_schema(dict(schema(1)))
     assert compiler.cache.hits == 2
+
+
+def composition(number: int, least: int = 1, name: str = "x", root: str = "root") -> guided.Expr:
+    item = guided.regex(f"[a-{'bcd'[number]}]+") | guided.gbnf('root ::= "1"\na ::= "1"', root=root)
+    twice = guided.capture(name, guided.repeat(item, least) + item)
+    return guided.rules("(" + guided.rule("r") + ")", r=twice + guided.lark(lark(number), semantics="scannerless"))
+
+
+def test_compositions_are_found_by_content():
+    compiler = guided.GrammarCompiler(VOCABULARY)
+    first = compiler.compile(composition(1))
+    assert compiler.compile(composition(1)) is first and compiler.cache.hits == 1
+    others = [composition(2), composition(1, 2), composition(1, name="y"), composition(1, root="a")]
+    others += [composition(1) | "", guided.sequence("(", composition(1)), guided.sequence(composition(1), "(")]
+    assert len({id(compiler.compile(each)) for each in others} | {id(first)}) == len(others) + 1
+
+
+def test_a_composition_of_equal_parts_has_a_short_key():
+    part = guided.regex("a")
+    for _ in range(60):
+        part = guided.sequence(part, part)
+    assert len(content_of_parts(part)) == 62
+    assert content_of_parts(guided.json_schema(schema(1))) != content_of_parts(guided.json_schema(schema(1)))
 
 
 def test_one_that_is_too_heavy_alone_replaces_no_others():

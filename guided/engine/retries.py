@@ -13,7 +13,9 @@ continues after it with the request's own parameters. The versions share the cac
 after the last common prefix. Events are delivered once the version of their value has been chosen.
 
 Cost: the forward passes of the other versions, at most `max_passes` per output. After that, no value is written again.
-Not supported: reasoning, tools, drafts, and scores of prompts and forced tokens.
+A version ends as soon as it is less likely than the best one, since more tokens only make it less likely. At most two
+versions have a matcher: the best one, until it has ended, and the running one. Not supported: reasoning, tools, drafts,
+and scores of prompts and forced tokens.
 """
 
 from __future__ import annotations
@@ -60,6 +62,14 @@ class _Version:
         """Keep an event until `take_events` yields it."""
         self._events.append((len(self.sequence.transcript.tokens), event))
         self.result = event.result
+        if self.result is not None:
+            self.close()
+
+    def close(self) -> None:
+        """End the version. Its matcher is released: it would keep states in memory that the grammar has replaced."""
+        self.steps.close()
+        ended = self.sequence
+        ended.matcher = ended.masks = ended.regions = ended.canonical = ended.call_budget = None
 
     def find_values(self) -> None:
         """Add the new complete values to `values`."""
@@ -121,17 +131,18 @@ class Retries(StagedOutput):
     def __init__(
         self, make: Callable[[int], Sequence], retries: int, threshold: float, max_passes: int, *, is_json: bool
     ) -> None:
-        self._first_sequence = make(0)
-        super().__init__(self._first_sequence)
+        first = make(0)
+        super().__init__(first)
         self._make_sequence, self._retries, self._threshold, self._passes_left = make, retries, threshold, max_passes
-        self._is_json = is_json
+        self._params, self._is_json = first.params, is_json
         self._cached_tokens: list[int] = []  # the tokens whose keys and values are in the cache
         self._other_version_count = 0  # the number of other versions started so far
         self._discarded_timings = Timings()  # of the discarded versions
 
     def steps(self) -> Steps:
         """Write the output. Raises as `Sequence.steps`."""
-        version, checked_count = _Version(self._first_sequence, is_json=self._is_json), 0
+        assert isinstance(self.current, Sequence)
+        version, checked_count = _Version(self.current, is_json=self._is_json), 0
         while True:
             forward = yield from self._advance(version)
             while checked_count < len(version.values):
@@ -183,28 +194,31 @@ class Retries(StagedOutput):
         """
         name, start, _ = best.values[number]
         kept_count = best.first_choice(start)
+        best_logprob = best.logprob(kept_count)
         for _ in range(self._retries if kept_count < len(best.sequence.transcript.tokens) else 0):
             if self._passes_left <= 0:
                 break
             self._other_version_count += 1
             other = _Version(self._make_sequence(self._other_version_count), is_json=self._is_json)
             _copy_tokens(best.sequence, other.sequence, kept_count)
-            other_forward = yield from self._write_value(other, number)
+            other_forward = yield from self._write_value(other, number, kept_count, best_logprob)
             is_complete = len(other.values) > number and other.values[number][0] == name
-            if is_complete and other.logprob(kept_count) > best.logprob(kept_count):
-                best, other, forward = other, best, other_forward
-            other.steps.close()
+            if is_complete and (logprob := other.logprob(kept_count)) > best_logprob:
+                best, other, forward, best_logprob = other, best, other_forward, logprob
+            other.close()
             self._discarded_timings.include(other.sequence.timings)
-        best.sequence.params = self._first_sequence.params  # for the text after the value
+        best.sequence.params = self._params  # for the text after the value
         if best.result is not None:
-            best.result.seed = self._first_sequence.params.seed
+            best.result.seed = self._params.seed
         return best, forward
 
-    def _write_value(self, version: _Version, number: int) -> Generator[Request, Reply, Forward | None]:
-        """Run a version until value `number` is complete or no passes are left. Return the version's next forward
-        pass."""
+    def _write_value(
+        self, version: _Version, number: int, kept_count: int, best_logprob: float
+    ) -> Generator[Request, Reply, Forward | None]:
+        """Run a version until value `number` is complete, it is no longer the most likely version, or no passes are
+        left. Return the version's next forward pass."""
         while (forward := (yield from self._advance(version))) is not None:
-            if len(version.values) > number or self._passes_left <= 0:
+            if len(version.values) > number or self._passes_left <= 0 or version.logprob(kept_count) <= best_logprob:
                 break
             self._passes_left -= 1
             version.reply = yield self._request_forward(version, forward)

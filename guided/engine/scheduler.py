@@ -354,7 +354,7 @@ class Scheduler:
         """Send a sequence its logits, and run it up to its next forward pass."""
         assert task.stepper is not None
         if task.stepper.is_slow:
-            self._background_steps.start(task, task.stepper, rows)
+            self._background_steps.start(task, task.stepper, rows.copy())
         else:
             self._process_outcome(task, task.stepper.advance(rows))
 

@@ -106,12 +106,11 @@ class Sequence:
             if context_left is not None and context_left < needed:
                 raise BudgetError(needed, context_left, max_tokens)
             raise BudgetError(needed, limit)
-        max_tokens = limit
         if matcher is not None and stops and not (open_ended and stops.has_only_text_stops and calls is None):
             raise GuidedError("a constraint determines where its output ends: leave out stops and ignore_eos")
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
-        self.max_tokens, self.calls, self.parse, self.prefill = max_tokens, calls, parse, prefill
+        self.max_tokens, self.calls, self.parse, self.prefill = limit, calls, parse, prefill
         self.score_forced = score_forced and matcher is not None
         self.stops, self.logprob_params = stops, logprobs
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None if logprobs.prompt is None else [None]
@@ -195,6 +194,7 @@ class Sequence:
             choices = [self.choice(index, drafts) for index in range(len(drafts) + needs_choice)]
             answer = yield Choose(logits.logits, choices, logits.first_row + scored_count)
             assert isinstance(answer, Answer)
+            del logits  # those of the whole batch, which a waiting sequence would keep alive
             rejected = len(drafts) - (accepted_count := self.take_choices(answer, drafts))
             if self.finish_reason is not None:
                 break

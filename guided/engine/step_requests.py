@@ -51,6 +51,10 @@ class LogitRows(NamedTuple):
         """The rows, (row_count, vocab_size)."""
         return self.logits[self.first_row : self.first_row + self.row_count]
 
+    def copy(self) -> LogitRows:
+        """A copy of these rows, which does not keep the rows of other sequences alive."""
+        return self.concatenate([self])
+
     @classmethod
     def concatenate(cls, parts: Sequence[LogitRows]) -> LogitRows:
         """Concatenate the rows of several passes."""

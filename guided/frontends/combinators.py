@@ -130,6 +130,7 @@ class ReadPart(Expr):
         has_lexer: whether its grammar may have a lexer.
         stored: its grammar, stored as the first of some tables; None, or a function that returns None: it is not
             stored.
+        content: determines the language of the part, together with the options. None: the part equals only itself.
     """
 
     read: Callable[[Limits, JsonSchemaOptions, list[Finding]], Grammar | Node]
@@ -137,6 +138,7 @@ class ReadPart(Expr):
     source: Any = None
     has_lexer: bool = False
     stored: Callable[[Limits], Tables | None] | None = None
+    content: object = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -252,7 +254,7 @@ def regex(
         own = default_options.classes if classes is None else classes
         return parse_regex(pattern, dialect=dialect, search=search, classes=own, limits=limits)
 
-    return ReadPart(read, "regex")
+    return ReadPart(read, "regex", content=("regex", pattern, dialect, search, classes))
 
 
 @keywords_checked(JsonSchemaKeywords.__annotations__)
@@ -314,7 +316,7 @@ def gbnf(text: str, *, root: str = "root", allow_special_tokens: bool = False) -
             text, root=root, allow_special_tokens=allow_special_tokens, limits=limits, findings=findings
         )
 
-    return ReadPart(read)
+    return ReadPart(read, content=("gbnf", text, root, allow_special_tokens))
 
 
 @keywords_checked()
@@ -339,7 +341,10 @@ def lark(
     def read(limits: Limits, schemas: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         return read_lark(text, options, limits, schemas, findings)
 
-    return ReadPart(read, has_lexer=semantics != "scannerless")
+    content = None
+    if not checked_grammars:
+        content = ("lark", text, start, semantics, lexer, folders, postlex, allow_special_tokens)
+    return ReadPart(read, has_lexer=semantics != "scannerless", content=content)
 
 
 def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None) -> Expr:

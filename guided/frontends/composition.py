@@ -31,7 +31,7 @@ from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import limit_compilation, spend
 
-__all__ = ["MIN_DEFERRED", "expr_to_grammar", "only_part", "part_kinds", "stored_tables"]
+__all__ = ["MIN_DEFERRED", "content_of_parts", "expr_to_grammar", "only_part", "part_kinds", "stored_tables"]
 
 MIN_DEFERRED = 8
 """The least number of parts that are worth deferring. Fewer parts are compiled at once, so that no mask has to wait."""
@@ -63,6 +63,48 @@ def only_part(expr: Expr) -> tuple[str, Any]:
     """
     part = _unwrap(expr)
     return (part.kind, part.source) if isinstance(part, ReadPart) else ("", None)
+
+
+def content_of_parts(expr: Expr) -> object:
+    """A value that determines the grammar of a specification, together with the options; always hashable.
+
+    It is equal for specifications that were composed alike from equal texts, control tokens, regular expressions and
+    grammars. Other parts equal only themselves. It lists the distinct parts; a part refers to its own parts by number.
+    """
+    numbers, rows, work = ByIdentity[Expr, int](), dict[object, int](), [expr]
+    while work:
+        own_content, parts = _split(work[-1])
+        missing = [part for part in parts if part not in numbers]
+        if missing:
+            work += missing
+            continue
+        row = (own_content, *[numbers[part] for part in parts])
+        try:
+            number = rows.setdefault(row, len(rows))
+        except TypeError:  # not hashable
+            number = rows.setdefault(work[-1], len(rows))
+        numbers[work.pop()] = number
+    return (*rows, numbers[expr])
+
+
+def _split(expr: Expr) -> tuple[object, tuple[Expr, ...]]:
+    """The content of a part without its own parts, and these parts."""
+    match expr:
+        case NodePart(node):
+            return node, ()
+        case SequencePart(parts) | ChoicePart(parts):
+            return type(expr), parts
+        case RepeatPart(part, low, high):
+            return (RepeatPart, low, high), (part,)
+        case CapturePart(name, part):
+            return (CapturePart, name), (part,)
+        case RulePart(name):
+            return (RulePart, name), ()
+        case RulesPart(start, definitions):
+            return (RulesPart, *definitions), (start, *definitions.values())
+        case ReadPart(content=content) if content is not None:
+            return content, ()
+    return expr, ()
 
 
 def stored_tables(expr: Expr, limits: Limits) -> Tables | None:

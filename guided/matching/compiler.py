@@ -15,7 +15,7 @@ from guided.errors import Finding, SpecError, brief
 from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
 from guided.frontends.common.quoted_texts import check_documents
-from guided.frontends.composition import expr_to_grammar, stored_tables
+from guided.frontends.composition import content_of_parts, expr_to_grammar, stored_tables
 from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, copy_registry
@@ -306,11 +306,12 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             SpecError: a part is invalid, a rule is undefined, or the specification generates nothing.
             VocabularyError: a control token that the vocabulary lacks.
         """
+        content = content_of_parts(expr)
 
         def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             read = partial(expr_to_grammar, expr, self.limits, options=schema_options)
             return self._compile(
-                ("expr", expr, schema_options), expr, read, find_tables=lambda: stored_tables(expr, self.limits)
+                ("expr", content, schema_options), expr, read, find_tables=lambda: stored_tables(expr, self.limits)
             )
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))

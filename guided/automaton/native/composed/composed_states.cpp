@@ -18,6 +18,7 @@ ComposedStates::ComposedStates(const PartGraph& graph, std::vector<std::shared_p
   enter(graph_.first(), start);
   start.accepting |= graph_.may_be_empty();
   intern(std::move(start));
+  add_carried(own_memory());
 }
 
 // ---- spots
@@ -262,12 +263,12 @@ void ComposedStates::open_rules(int32_t state, std::vector<std::string>& out) co
 
 // ---- size
 bool ComposedStates::full() const {
-  return own_memory_.load(std::memory_order_relaxed) > memory_limit_.load(std::memory_order_relaxed) ||
+  return own_memory() > memory_limit_ ||
          std::ranges::any_of(parts_, [](const std::shared_ptr<States>& states) { return states->full(); });
 }
 
 size_t ComposedStates::bytes() const {
-  size_t total = own_memory_.load(std::memory_order_relaxed);
+  size_t total = own_memory();
   for (const std::shared_ptr<States>& states : parts_) total += states->bytes();
   return total;
 }
@@ -329,8 +330,9 @@ std::shared_ptr<States> CompiledComposition::renewed(const std::shared_ptr<State
   if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(states_over(std::move(parts)));
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock both(*current_, {});
+  const size_t before = current_->own_memory();
   carry(carried, [&](int32_t state) { return current_->import(from, state, moved); });
-  current_->raise_memory_limit();
+  current_->add_carried(current_->own_memory() - before);
   return current_;
 }
 

@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "base/by_state.hpp"
+#include "base/memory_limit.hpp"
 #include "composed/leaving_tokens.hpp"
 
 namespace guided {
@@ -56,7 +57,8 @@ class ComposedStates final : public States {
   // `other`. `moved`: for each of its spots, the new state of the part.
   std::vector<Spot> spots_of(const std::vector<int32_t>& coded) const;
   int32_t import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& moved);
-  void raise_memory_limit() { memory_limit_ = std::max(memory_limit_.load(), 2 * own_memory_.load()); }
+  size_t own_memory() const { return own_memory_.load(std::memory_order_relaxed); }
+  void add_carried(size_t bytes) { memory_limit_.add_carried(bytes); }
 
  private:
   // The spots collected so far, and the occurrences that were entered since the last byte.
@@ -90,7 +92,8 @@ class ComposedStates final : public States {
   std::map<std::pair<std::vector<Spot>, bool>, int32_t> ids_;
   std::unordered_map<int32_t, std::vector<uint32_t>> masks_;
   size_t masks_memory_ = 0;
-  std::atomic<size_t> own_memory_{0}, memory_limit_;
+  std::atomic<size_t> own_memory_{0};
+  MemoryLimit memory_limit_;
   std::atomic<int32_t> size_{0};
 };
 

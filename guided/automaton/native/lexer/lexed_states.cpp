@@ -51,7 +51,7 @@ LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, 
       rests_(readings_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, *vocabulary_),
       masks_(readings_, places_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
       memory_limit_(limits.memory) {
-  measure_memory();
+  memory_limit_.add_carried(measure_memory());
 }
 
 size_t LexedStates::measure_memory() {
@@ -216,8 +216,9 @@ std::shared_ptr<States> CompiledLexer::renewed(const std::shared_ptr<States>& ol
   if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // the fresh lexer numbers its states differently
   const StatesLock lock(*renewed, {});
   LexedStates::Carried copied;
+  const size_t before = renewed->measure_memory();
   carry(carried, [&](int32_t state) { return renewed->import(from, state, copied); });
-  renewed->raise_memory_limit();
+  renewed->add_carried(renewed->measure_memory() - before);
   return renewed;
 }
 

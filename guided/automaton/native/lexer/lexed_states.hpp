@@ -8,6 +8,7 @@
 // halves. If an exception may have left either half inconsistent, both are replaced.
 #pragma once
 
+#include "base/memory_limit.hpp"
 #include "lexer/lexed_masks.hpp"
 
 namespace guided {
@@ -64,7 +65,7 @@ class LexedStates final : public States {
   CharClasses loops(int32_t state) override { return readings_.loops(state); }
   std::vector<int32_t> controls(int32_t state) const override { return readings_.controls(state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
-  bool full() const override { return bytes() > memory_limit_.load(std::memory_order_relaxed); }
+  bool full() const override { return bytes() > memory_limit_; }
   size_t bytes() const override { return memory_.load(std::memory_order_relaxed); }
   int32_t size() const override { return readings_.size(); }
 
@@ -77,10 +78,10 @@ class LexedStates final : public States {
     std::unordered_set<int32_t> completions;
   };
   int32_t import(LexedStates& other, int32_t state, Carried& carried);
-  void raise_memory_limit() { memory_limit_ = std::max(memory_limit_.load(), 2 * measure_memory()); }
+  size_t measure_memory();
+  void add_carried(size_t bytes) { memory_limit_.add_carried(bytes); }
 
  private:
-  size_t measure_memory();
   int32_t locked_after_token(int32_t state, int32_t id);
   int32_t locked_after_bytes(int32_t state, std::string_view bytes);
 
@@ -91,7 +92,8 @@ class LexedStates final : public States {
   ParsePaths readings_;
   LexedRests rests_;
   LexedMasks masks_;
-  std::atomic<size_t> memory_{0}, memory_limit_;
+  std::atomic<size_t> memory_{0};
+  MemoryLimit memory_limit_;
 };
 
 class CompiledLexer final : public CompiledInto<LexedStates> {

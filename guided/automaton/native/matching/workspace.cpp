@@ -210,9 +210,9 @@ std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& ol
   // Older states are always locked before newer ones, so there is no deadlock. Carrying states over is not metered.
   const std::lock_guard<std::mutex> reading(from.mutex());
   const StatesLock lock(*renewed, {});
+  const size_t before = renewed->arena.bytes();
   carry(carried, [&](int32_t state) { return renewed->arena.import(from, state, copied); });
-  // The carried states may be large. If the limit left no memory for more, every step would start over.
-  renewed->arena.raise_limit(renewed->arena.bytes() * 2);
+  renewed->arena.add_carried(renewed->arena.bytes() - before);
   return renewed;
 }
 

@@ -29,6 +29,7 @@ Arena::Arena(std::shared_ptr<const Grammar> grammar, size_t byte_limit)
   if (grammar_->nullable) kernel.push_back({.pos = kExit, .reg = 0, .ret = kBottom});
   try {
     initial_ = close(kernel);
+    add_carried(bytes());
   } catch (...) {
     release();
     throw;

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/call_meter.hpp"
+#include "base/memory_limit.hpp"
 #include "base/pair_map.hpp"
 #include "compile/grammar.hpp"
 #include "run/finite_string_sets.hpp"
@@ -77,8 +78,8 @@ class Arena {
     CallMeter::memory(bytes);
   }
   size_t byte_limit() const { return byte_limit_; }
-  bool is_full() const { return bytes() > byte_limit_.load(std::memory_order_relaxed); }
-  void raise_limit(size_t to) { byte_limit_ = std::max(byte_limit_.load(), to); }  // with the lock held
+  bool is_full() const { return bytes() > byte_limit_; }
+  void add_carried(size_t bytes) { byte_limit_.add_carried(bytes); }
 
   // Without the lock: the state after `byte`, kDead, or kUnknown if the step has not been computed.
   int32_t peek(int32_t state, uint8_t byte) const {
@@ -240,7 +241,8 @@ class Arena {
   std::atomic<Config*> chunks_[24] = {};
   std::atomic<int32_t> count_{0};  // changed under the lock; also read without it, for statistics
   int32_t initial_ = 0;
-  std::atomic<size_t> byte_limit_, bytes_{0};
+  MemoryLimit byte_limit_;
+  std::atomic<size_t> bytes_{0};
   NumberTable closed_ids_, open_ids_;  // of configurations
   std::vector<std::unique_ptr<Thread[]>> pools_;
   size_t pool_left_ = 0;
