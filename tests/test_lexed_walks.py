@@ -131,12 +131,12 @@ def test_forced_tokens_equal_those_of_single_masks(kind: str) -> None:
 def test_budgets_hold_where_states_are_renewed(kind: str, seed: int) -> None:
     rng, rebuilds, ended = random.Random(f"{kind} {seed}"), 0, 0
     words = vocabulary_of(TOKENS) if kind == "blocks" else COMPILER.vocabulary
-    while ended < 60:
+    while ended < 600:
         compiler = GrammarCompiler(words, limits=guided.Limits(memory=rng.choice((1, 1, 5_000))))
         if not (grammar := drawn(kind, rng, compiler)):
             continue
         try:
-            for _ in range(3):
+            for _ in range(12):
                 matcher = GrammarMatcher(grammar)
                 budget = matcher.min_tokens_to_finish() + rng.choice((0, 0, 1, 4))
                 while not matcher.is_terminated():

@@ -9,8 +9,9 @@ import random
 import pytest
 
 import guided
-from guided.errors import SpecError
+from guided.errors import SpecError, UnsupportedError
 from guided.frontends.lark import lark_to_lexed
+from guided.ir.nodes import EPSILON, Grammar, Lexer, Member, Node, Permutation, Repeat, Special, Terminal, Text
 from tests.effort import draws
 from tests.lexer_support import mask_of, vocabulary_for
 from tests.test_lexer_masks import SEED, Pair, compare_masks, drawn_pairs, finish_within
@@ -140,3 +141,15 @@ def test_comments_whose_completion_depends_on_the_place(prefix: str, token: str,
     assert matcher.accept_string(prefix)
     number = list(vocabulary.tokens).index(token.encode())
     assert (number in mask_of(matcher)) == is_allowed == (number in set(matcher._walk_mask()))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [Repeat(Special("A"), 2, 500), Permutation((Member(Special("A"), True), Member(Special("B"), False)), EPSILON)],
+)
+def test_rules_over_terminals_have_no_counts(node: Node) -> None:
+    """The front ends expand them. A grammar that was written by hand, or a changed file, is refused."""
+    lexer = Lexer((Terminal("A", Text("a")), Terminal("B", Text("b"))))
+    compiler = guided.GrammarCompiler(vocabulary_for([]))
+    with pytest.raises(UnsupportedError, match="counts, permutations or values that must differ"):
+        compiler.compile(Grammar({"start": node}, "start", lexer=lexer))

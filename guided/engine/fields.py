@@ -4,8 +4,8 @@ In: a text, its tokens, and the recorded scores of each choice. Out: a `Field` f
 JSON Pointer or the name of a capture. A text that is not JSON and has no captures is one field, named "".
 
 How: a scanner finds the spans of the strings, numbers, literals and empty containers in a JSON text. A choice belongs
-to each field that its token overlaps; the choice that ends a number belongs to the number. Forced tokens and tokens
-between values, such as member names, belong to no field.
+to each field that its token overlaps; the choice that ends a number or a literal such as `true` belongs to it. Forced
+tokens and tokens between values, such as member names, belong to no field.
 
 Cost: linear in the text, when `Result.fields` is first read. While tokens are chosen, three numbers are stored for each
 choice; they are computed anyway.
@@ -212,7 +212,8 @@ def _json_spans(text: str) -> Iterable[_Span]:
 
 
 def end_of_choices(text: str, start: int, end: int) -> int:
-    """The offset before which all choices of a JSON value begin. For a number, they include the choice that ends it."""
+    """The offset before which all choices of a JSON value begin. For a number, true, false and null, they include the
+    choice that ends it."""
     return end if text[start] in '"[{' else end + 1
 
 

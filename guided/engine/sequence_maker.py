@@ -162,8 +162,7 @@ class SequenceMaker:
         constraint_options = cast(ConstraintOptions, _pop_options(options, ConstraintOptions.__annotations__))
         stops = _make_stops(**_pop_options(options, _STOP_OPTIONS))
         params = SamplingParams(**options, seed=secrets.randbits(64) if settings.seed is None else settings.seed)
-        n = to_int(n)
-        settings.check(prompt, n, constraint, params)
+        settings.check(prompt, n := to_int(n), constraint, params)
         logprobs = LogprobParams(settings.logprobs, settings.prompt_logprobs, settings.logprobs_mode)
         tools = read_items("tools", settings.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None

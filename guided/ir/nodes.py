@@ -315,7 +315,6 @@ class Lexer:
 
     **Keywords.** A lexeme of a terminal becomes one of its keywords instead, if the keyword matches the whole lexeme
     and the parser can accept it there. An `embedded` keyword is not tried as a separate terminal: `iffy` is one NAME.
-
     **Ignored** terminals may occur before, between and after all others.
 
     **Contexts.** Lark reads the possible terminals from its LALR(1) table. Here the set is exact, for any context-free
@@ -328,15 +327,12 @@ class Lexer:
         terminals: in the order in which they are tried.
         ignored: the names of ignored terminals.
         indentation: its `indent` and `dedent` are not among the terminals, unless they also have a text.
-        contexts: the set of marks that the parser can accept -> terminals that are tried in addition to those that it
-            can accept. In rules, an optional `Special(mark)` follows the terminal that has just been read. No text
-            contains a mark. If Lark's table resolves a conflict, an exact parser may be in several states of the table
-            at once, and accept a set of marks that is not a key. Then the terminals of the largest keys that are
-            subsets of it are tried.
+        contexts: the set of marks that the parser can accept -> terminals that are tried in addition. In rules, an
+            optional `Special(mark)` follows the terminal that has just been read; no text contains a mark. If Lark's
+            table resolves a conflict, an exact parser may be in several states of the table at once, and accept a set
+            of marks that is not a key. Then the terminals of the largest keys that are subsets of it are tried.
         contextual: whether to try only terminals that some rule can accept at the current position.
-        rows: a set of terminals -> the terminals after which it is a row of Lark's table. After a terminal, only
-            terminals of one of its rows are tried, and the ignored ones. Empty: unknown. The rows do not change which
-            texts match. They only show which terminals never compete (`automaton/native/lexer/safe_witnesses.hpp`).
+        rows: a row of Lark's table for these rules -> the terminals after which it applies. Empty: unknown.
     """
 
     terminals: tuple[Terminal, ...]

@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -124,9 +125,10 @@ def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_ski
         if options["unknown_format"] == "refuse":
             _refuse_formats(schema, grammar.findings)
         return grammar
-    parts: dict[str, Any] = {
-        definition.name: _make_part(definition, tokenizer, limits) for definition in others if definition.name
-    }
+    named = [definition for definition in others if definition.name]
+    parts: dict[str, Any] = {definition.name: None for definition in named}  # schemas in Lark texts get other names
+    for definition in named:
+        parts[definition.name] = _make_part(definition, tokenizer, limits, parts)
     lark = _LarkRewriter(first.content, tokenizer, limits, parts).rewrite()
     lark += "" if final_skip else _NO_FINAL_SKIP
     return compiler.compile_lark(
@@ -134,12 +136,12 @@ def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_ski
     )
 
 
-def _make_part(definition: Definition, tokenizer: LLTokenizer, limits: Limits) -> Any:
+def _make_part(definition: Definition, tokenizer: LLTokenizer, limits: Limits, parts: dict[str, Any]) -> Any:
     if definition.kind == "json_schema":
         return _make_schema_part(json.dumps(definition.content))
     if definition.kind == "gbnf_grammar":
         return gbnf(definition.content, allow_special_tokens=True)
-    return _LarkRewriter(definition.content, tokenizer, limits, {}).rewrite()
+    return _LarkRewriter(definition.content, tokenizer, limits, parts).rewrite()
 
 
 def _split_options(content: Any) -> tuple[Any, Any]:
@@ -218,7 +220,7 @@ class _LarkRewriter:
         if token.kind == "special" and token.text.startswith(("<[*", "<[^")):
             return self._add_control_tokens(token.text)
         if token.text == "%json" and "x-guidance" in token.value:
-            name = f"json-{len(self._parts)}"
+            name = next(name for number in count(len(self._parts)) if (name := f"json-{number}") not in self._parts)
             self._parts[name] = _make_schema_part(token.value)
             return f"@{name}"
         if token.text == "%lark":

@@ -33,6 +33,7 @@ __all__ = ["Marks", "mark_positions"]
 
 _MAX_PAIRS: Final = 200_000
 _MAX_ROW_SIZES: Final = 200_000  # the sum of the sizes of all rows
+_MAX_ROW_TERMINALS: Final = 1024  # the core does not use the rows of more terminals
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def mark_positions(
     # States that differ only in rules that generate nothing have the same marks: try the terminals that all of them
     # try.
     contexts = {marks: frozenset.intersection(*rows) for marks, rows in rows_by_marks.items() if marks}
-    return Marks(by_item, contexts, _find_rows(rules, states) if table.is_deterministic else {})
+    has_rows = table.is_deterministic and len(terminals) <= _MAX_ROW_TERMINALS
+    return Marks(by_item, contexts, _find_rows(rules, states) if has_rows else {})
 
 
 def _find_rows(rules: Rules, states: Sequence[State]) -> dict[frozenset[str], frozenset[str]]:

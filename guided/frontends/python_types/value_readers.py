@@ -173,9 +173,8 @@ class _Readers:
         if is_qualifier(origin):
             return self.reader_of(args[0], depth)
         if origin in LIST_TYPES or origin in SET_TYPES or (origin is tuple and args[1:] == (Ellipsis,)):
-            item = (
-                _read_hashable if origin in SET_TYPES and args[0] in (Any, object) else self.reader_of(args[0], depth)
-            )
+            is_free_set = origin in SET_TYPES and args[0] in (Any, object)
+            item = _read_hashable if is_free_set else self.reader_of(args[0], depth)
             return _array_reader(item, origin)
         if origin is tuple:
             return _tuple_reader([self.reader_of(arg, depth) for arg in args], tuple)

@@ -69,18 +69,17 @@ int RestBound::loop_bytes(int32_t position) const {
   return loop_count > 1 ? 2 : 0;
 }
 
-// Collects the positions inside entries, and inside the rules that they call. `is_finite`: whether to consider
-// entries that are one of a few strings, or all other entries. Returns false if there is something other than bytes and
-// counts, such as nested entries or control tokens.
-bool RestBound::collect_inside(bool is_finite, std::vector<int32_t>& positions_inside) {
+// Collects the positions inside entries that are one of a few strings (`is_finite`) or inside all others, and inside the
+// rules that they call. Returns false if there is more than bytes and counts, such as nested entries or control tokens.
+bool RestBound::collect_inside(bool is_finite, std::vector<int32_t>& positions) {
   // By rule: the number of frames that contain its positions, including its own frame.
   std::vector<int64_t> frame_counts(grammar_.rules.size(), 0);
   for (const EffectEdge& e : grammar_.effects)
     if (e.effect.op == Effect::Begin && arena_.finite_strings().begins_one_of_few(e.to) == is_finite)
-      for (int32_t position : entry_at(e.to).positions_inside) positions_inside.push_back(position);
-  sort_unique(positions_inside);
-  for (size_t i = 0; i < positions_inside.size(); ++i) {
-    const Position& p = grammar_.positions[positions_inside[i]];
+      for (int32_t position : entry_at(e.to).positions_inside) positions.push_back(position);
+  sort_unique(positions);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const Position& p = grammar_.positions[positions[i]];
     if (p.token_lo < p.token_hi) return false;
     for (const EffectEdge& edge : grammar_.effects_of(p))
       if (edge.effect.op != Effect::Keep && edge.effect.op != Effect::Inc) return false;
@@ -92,8 +91,7 @@ bool RestBound::collect_inside(bool is_finite, std::vector<int32_t>& positions_i
       frames_per_entry_ = std::max(frames_per_entry_, frame_count);
       if (rule.kind == RuleKind::Set) return false;
       if (rule.max >= 0) bounded_counters_.push_back(call.rule);
-      for (int32_t position = rule.base; position < rule.base + rule.size; ++position)
-        positions_inside.push_back(position);
+      for (int32_t position = rule.base; position < rule.base + rule.size; ++position) positions.push_back(position);
     }
   }
   return true;
@@ -117,13 +115,13 @@ void RestBound::for_each_successor_in_entry(int32_t position, Callback&& callbac
 // that there is a longest text.
 bool RestBound::bound_entries() {
   max_seen_ = INT32_MAX;
-  std::vector<int32_t> positions_inside, few_string_positions;
-  if (!collect_inside(false, positions_inside) || !collect_inside(true, few_string_positions)) return false;
+  std::vector<int32_t> positions, few_string_positions;
+  if (!collect_inside(false, positions) || !collect_inside(true, few_string_positions)) return false;
   std::unordered_map<int32_t, int64_t> bytes_to_new_value, longest_bytes;
   int64_t end_bytes = 0, max_bytes = 0;
   const bool are_unbounded = arena_.unbounded().has_only_unbounded_entries();
   const int64_t new_end_bytes = are_unbounded ? kNewEndBytesOfStrings : kNewEndBytes;
-  for (int32_t position : positions_inside) {
+  for (int32_t position : positions) {
     const Rule& rule = grammar_.rule_at(position);
     end_bytes =
         std::max(end_bytes, times(bytes_of(tree_.cost(position)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
@@ -131,27 +129,26 @@ bool RestBound::bound_entries() {
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = positions_inside.size(); i-- > 0;) {
+    for (size_t i = positions.size(); i-- > 0;) {
       CallMeter::work(kPositionWork);
-      int64_t min_bytes =
-          bytes_to_new_value.contains(positions_inside[i]) ? bytes_to_new_value[positions_inside[i]] : kUnreachable;
+      int64_t min_bytes = bytes_to_new_value.contains(positions[i]) ? bytes_to_new_value[positions[i]] : kUnreachable;
       const int64_t previous = min_bytes;
-      for_each_successor_in_entry(positions_inside[i], [&](int32_t to, int64_t bytes) {
+      for_each_successor_in_entry(positions[i], [&](int32_t to, int64_t bytes) {
         if (auto it = bytes_to_new_value.find(to); it != bytes_to_new_value.end())
           min_bytes = std::min(min_bytes, it->second + bytes);
       });
       if (min_bytes == previous) continue;
-      bytes_to_new_value[positions_inside[i]] = min_bytes;
+      bytes_to_new_value[positions[i]] = min_bytes;
       changed = true;
     }
   }
-  for (int32_t position : positions_inside) {
+  for (int32_t position : positions) {
     auto it = bytes_to_new_value.find(position);
     max_bytes = std::max(max_bytes, it != bytes_to_new_value.end() ? it->second + end_bytes + new_end_bytes
                                                                    : longest_from(position, longest_bytes, 0));
   }
   // For one of a few strings, an unseen string is looked up; for other entries, an unseen value is searched.
-  if (!positions_inside.empty() && is_reachable(max_bytes))
+  if (!positions.empty() && is_reachable(max_bytes))
     max_seen_ = static_cast<int32_t>(
         std::min(are_unbounded ? INT32_MAX : kMinSearchedStates / (max_bytes + 1), int64_t{1} << (new_end_bytes - 1)));
   for (int32_t position : few_string_positions)

@@ -67,7 +67,7 @@ class RestBound {
   };
   void prepare();
   bool bound_entries();
-  bool collect_inside(bool is_finite, std::vector<int32_t>& positions_inside);
+  bool collect_inside(bool is_finite, std::vector<int32_t>& positions);
   bool may_still_count() const;
   template <class Callback>
   void for_each_successor_in_entry(int32_t position, Callback&& callback) const;

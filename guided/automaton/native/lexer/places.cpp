@@ -28,7 +28,7 @@ TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const Token
       contexts_(contexts),
       lexemes_(lexemes) {
   if (!work_.arena.grammar().effects.empty())
-    throw std::logic_error("the rules of a grammar with a lexer cannot have actions");
+    throw Unsupported("counts, permutations or values that must differ in the rules of a grammar with a lexer");
   for (int32_t t = 0; contexts.try_all && t < static_cast<int32_t>(control_terminals.size()); ++t)
     if (control_terminals[t] == kNoTerminal) all_terminals_.push_back(t);
 }

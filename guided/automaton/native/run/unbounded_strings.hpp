@@ -5,8 +5,9 @@
 // and no finite seen set contains them all.
 //
 // How: a position has this property if each position that is reachable from it, along bytes other than the closing
-// quotation mark, lies on a cycle or leads to one, and the frame can end at none of them. Each round of a cycle makes
-// the text longer, and no character takes more than twelve bytes, so the values grow with the text.
+// quotation mark, lies on a cycle or leads to one, has no calls, actions or control tokens, and is not an end of the
+// frame. Each round of a cycle makes the text longer, and no character takes more than twelve bytes, so the values grow
+// with the text.
 //
 // In: a grammar. Out: whether a position inside a string has the property.
 // Cost: linear in a rule's automaton, once for each rule that is examined.

@@ -11,7 +11,7 @@ constexpr size_t kPrefetchDistance = 16;  // how many strings ahead of the curre
 
 // The state of a UTF-8 decoder: at a character boundary; one to three continuation bytes before the end of a character;
 // after a lead byte that restricts the next byte (no overlong forms, surrogates or code points above 0x10FFFF); or
-// after an invalid byte.
+// after an invalid byte, or after a white space character beyond ASCII.
 enum Utf8 : uint8_t { Boundary, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, Broken };
 
 Utf8 read_utf8(Utf8 state, uint8_t b) {
