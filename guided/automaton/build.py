@@ -54,7 +54,7 @@ from guided.ir.tokens import is_any_text
 from guided.limits import Limits
 from guided.meter import fail_if_exhausted, limit_compilation, seconds_left, spend
 
-__all__ = ["GrammarBuilder", "Target", "compile_native"]
+__all__ = ["GrammarBuilder", "Target", "add_hint", "compile_native"]
 
 _MAX_COUNT = 2**30 - 1
 """The largest bound of a repetition or length window that the core stores."""
@@ -75,9 +75,15 @@ _HINTS = {
     "needs a vocabulary": "use a vocabulary with a token for each single byte, or a specification without recursion",
     "no way to an end": "require fewer distinct values, or allow more values",
     "decision diagram": "relate fewer members of one object to each other (with dependentRequired, if, oneOf, ...)",
+    "of a grammar with a lexer": 'write the repetitions out, or use semantics="scannerless"',
     "may be empty": "exclude the empty text from the member; required=False makes a member optional",
 }
 """A part of the core's error message -> a hint about what to write instead."""
+
+
+def add_hint(error: UnsupportedError) -> None:
+    """Add the hint for an error of the core."""
+    error.hint = next((hint for words, hint in _HINTS.items() if words in error.reason), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +182,7 @@ class GrammarBuilder:
             raise
         except UnsupportedError as error:
             error.pointer = self.grammar.origins.get(error.pointer.removeprefix(prefix), "")
-            error.hint = next((hint for words, hint in _HINTS.items() if words in error.reason), "")
+            add_hint(error)
             raise
 
     def _later_compiler(self) -> Callable[[Sequence[int]], list[_core.CompiledRules]]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from guided.automaton import _core
-from guided.automaton.build import Target, compile_native
+from guided.automaton.build import Target, add_hint, compile_native
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.indentation import Indentation
 from guided.ir.nodes import Grammar, Lexer, Node
@@ -35,7 +35,7 @@ def compile_lexed(
 
     Raises:
         SpecError: the grammar or a terminal generates nothing, or a terminal is not in the lexer.
-        UnsupportedError: the core does not support a terminal's pattern.
+        UnsupportedError: the core does not support a terminal's pattern, or a part of the rules.
         LimitExceeded: too many states or nodes, or too much work or time; `place` is the terminal or rule.
     """
     names = [terminal.name for terminal in lexer.terminals]
@@ -87,6 +87,9 @@ def compile_lexed(
         )
     except SpecError as error:
         error.hint = _EMPTY_HINT
+        raise
+    except UnsupportedError as error:
+        add_hint(error)
         raise
 
 
