@@ -82,7 +82,7 @@ def build_chat_request(
         options["reasoning_end"] = settings.reasoning_end
     options |= {name: value for name in ("describe", "think_first") if (value := getattr(chat, name)) is not None}
     if chat.tools is not None and constraint is None:
-        options["describe"] = False  # as in `Engine.chat`, free text needs no description if there are tools
+        options["describe"] = False  # tool_choice is "none"; as in `Engine.chat`, free text is not described then
     has_reasoning = is_reasoning or chat.think_first is not None
     partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial_json and not structured_output.is_json:
