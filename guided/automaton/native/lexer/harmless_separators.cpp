@@ -46,21 +46,13 @@ void SafeWitnesses::allow_harmless_separator() {
     std::vector<std::string> separators = used;
     separators.push_back(separator.text);
     for (const auto& [terminal, open] : unseparated) {
-      if (!all_die_in_text(open, separator.text) || !is_harmless(separator, terminal, separators)) continue;
+      if (!all_die_in_text(open, separator.text) ||
+          !can_separate(separator, tried_.tried_after(terminal), terminal, &separators))
+        continue;
       separator.is_valid[terminal] = true;
       has_helped = true;
     }
   }
-}
-
-bool SafeWitnesses::is_harmless(const Separator& separator, int32_t terminal,
-                                const std::vector<std::string>& separators) {
-  const TerminalSet& tried = tried_.tried_after(terminal);
-  return !separator.shadowing.intersects(tried) &&
-         std::ranges::all_of(separator.unended, [&](const Separator::Unended& each) {
-           return !tried.has(each.terminal) || !each.next.intersects(followers_.row(terminal)) ||
-                  never_matches(each.terminal, each.state, terminal, separators);
-         });
 }
 
 // Whether a competing terminal matches in no sequence of texts and separators that can follow terminal `last` and a

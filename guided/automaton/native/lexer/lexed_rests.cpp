@@ -79,10 +79,8 @@ void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, c
   const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
   for (size_t k = 0; k < path.size(); ++k) {
     FreeEnd& out = free_ends_[pair_key(path[k].lexeme, path[k].competing)];
-    if (out.is_found) continue;
+    if (out.is_found()) continue;
     out = end;
-    out.is_searched = true;
-    out.is_found = tokens[k] < kNever;
     out.tokens = tokens[k] + end.demand.tokens;
     out.text = text.substr(k);
   }
@@ -90,20 +88,19 @@ void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, c
 
 const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
   const uint64_t key = pair_key(from.lexeme, from.competing);
-  if (const auto it = free_ends_.find(key); it != free_ends_.end() && it->second.is_searched) return it->second;
+  if (const auto it = free_ends_.find(key); it != free_ends_.end()) return it->second;
   std::vector<Node> nodes{{from, -1, 0}};
   std::unordered_set<uint64_t> seen{pair_key(lexemes_.state(from.lexeme).representative, from.competing)};
   for (int32_t i = 0; i < static_cast<int32_t>(nodes.size()) && nodes.size() < kMaxFreeEndStates; ++i) {
     const UnfinishedLexeme current = nodes[i].unfinished;
     const LexemeState& state = lexemes_.state(current.lexeme);
     const auto known = free_ends_.find(pair_key(current.lexeme, current.competing));
-    if (known != free_ends_.end() && known->second.is_found) {
+    if (known != free_ends_.end() && known->second.is_found()) {
       record_free_end(nodes, i, FreeEnd(known->second));
       break;
     }
     if (state.label != kNoTerminal && !lexemes_.indentation().is_line(state.label)) {
-      FreeEnd end{
-          .is_searched = true, .is_found = true, .label = state.label, .is_ignored = state.is_ignored, .text = ""};
+      FreeEnd end{.label = state.label, .is_ignored = state.is_ignored, .text = ""};
       const int32_t pending = competing_.add(current.competing, current.lexeme);
       end.demand = demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competing = pending});
       if (end.demand.tokens < kNever && end.demand.last == kWord) {
@@ -116,9 +113,7 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
         nodes.push_back({{lexeme, competing}, i, byte});
     });
   }
-  FreeEnd& out = free_ends_[key];
-  out.is_searched = true;
-  return out;
+  return free_ends_[key];
 }
 
 const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
@@ -276,7 +271,7 @@ int64_t LexedRests::distance(int32_t place, UnfinishedLexeme unfinished) {
 }
 
 bool LexedRests::has_free_end(UnfinishedLexeme unfinished) {
-  if (ends_.free_end(unfinished).is_found) return true;
+  if (ends_.free_end(unfinished).is_found()) return true;
   return std::ranges::any_of(ends_.ends(unfinished), [&](const LexemeEnds::End& end) {
     const Demand demand = ends_.demand(end);
     return demand.tokens < kNever && demand.last == kWord;

@@ -43,12 +43,12 @@ class LexemeEnds {
   };
   // An end after which any text can follow. `text` finishes the lexeme.
   struct FreeEnd {
-    bool is_searched = false, is_found = false;
     int32_t label = kNoTerminal;
     bool is_ignored = false;
     Demand demand = {};
-    int64_t tokens = kNever;  // of `text` and `demand`
+    int64_t tokens = kNever;  // of `text` and `demand`; kNever: no such end was found
     std::string text;
+    bool is_found() const { return tokens < kNever; }
   };
   LexemeEnds(Lexemes& lexemes, CompetingTerminals& competing, SafeWitnesses& sure_texts,
              const TokenVocabulary& vocabulary)

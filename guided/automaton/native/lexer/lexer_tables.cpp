@@ -166,7 +166,7 @@ void LexerTables::find_profiles(Table& table, const WalkResult& found) {
   for (uint64_t key : found.unfinished) {
     const UnfinishedLexeme unfinished{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
     if (ends_.sure_texts().all())
-      if (const LexemeEnds::FreeEnd& end = ends_.free_end(unfinished); end.is_found) {
+      if (const LexemeEnds::FreeEnd& end = ends_.free_end(unfinished); end.is_found()) {
         const std::vector<Label> labels{{end.label, end.is_ignored, end.demand.last}};
         Profile& profile = profiles[{labels, false}];
         profile.labels = labels;

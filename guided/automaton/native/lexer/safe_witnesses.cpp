@@ -38,16 +38,14 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
     for (std::string& text : find_texts(t, 1)) texts_[t] = std::move(text);
   }
   find_separators();
-  allow_harmless_separator();
+  const std::vector<std::string> all_texts = texts_;
+  weigh_texts();
+  if (texts_ != all_texts) {
+    texts_ = all_texts;
+    allow_harmless_separator();
+    weigh_texts();
+  }
   for (int32_t t = 0; t < count; ++t) {
-    weights_.push_back(control_terminals_[t] != kNoTerminal ? 1 : kNever);
-    if (!texts_[t].empty()) {
-      const int64_t separator_tokens = t == lexemes_.indentation().newline ? 0 : separator_tokens_after(t);
-      if (separator_tokens < kNever)
-        weights_[t] = tokens_of(texts_[t], vocabulary_)[0] + separator_tokens;
-      else
-        texts_[t].clear();
-    }
     all_sure_ = all_sure_ && (!used[t] || weights_[t] < kNever);
     guesses_.push_back(weights_[t] < kNever ? weights_[t] : kGuess);
     if (!texts_[t].empty()) enduring_.add_text(t, texts_[t]);
@@ -55,6 +53,20 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   weights_.resize(symbols, kNever);
   guesses_.resize(symbols, kNever);
   if (lexemes_.indentation().is_given) find_lines(symbols);
+}
+
+// Computes `weights_`. Drops the texts that need a separator and have none.
+void SafeWitnesses::weigh_texts() {
+  weights_.clear();
+  for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
+    weights_.push_back(control_terminals_[t] != kNoTerminal ? 1 : kNever);
+    if (texts_[t].empty()) continue;
+    const int64_t separator_tokens = t == lexemes_.indentation().newline ? 0 : separator_tokens_after(t);
+    if (separator_tokens < kNever)
+      weights_[t] = tokens_of(texts_[t], vocabulary_)[0] + separator_tokens;
+    else
+      texts_[t].clear();
+  }
 }
 
 // Whether newlines are sure (see safe_witnesses.hpp). Sets `open_in_line_`.
@@ -264,11 +276,14 @@ void SafeWitnesses::find_separators() {
   std::ranges::stable_sort(separators_, {}, &Separator::tokens);
 }
 
-// Whether the separator works where `tried` are tried. `terminal`: was read last; kNoTerminal: any terminal.
-bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const {
+// Whether the separator works where `tried` are tried. `terminal`: was read last; kNoTerminal: any terminal. `used`: if
+// only these separators are used, terminals that may match more than the separator, but never match, do not count.
+bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal,
+                                 const std::vector<std::string>* used) {
   if (separator.shadowing.intersects(tried)) return false;
-  return std::ranges::none_of(separator.unended, [&](const auto& each) {
-    return tried.has(each.terminal) && (terminal == kNoTerminal || each.next.intersects(followers_.row(terminal)));
+  return std::ranges::none_of(separator.unended, [&](const Separator::Unended& each) {
+    return tried.has(each.terminal) && (terminal == kNoTerminal || each.next.intersects(followers_.row(terminal))) &&
+           !(used && never_matches(each.terminal, each.state, terminal, *used));
   });
 }
 

@@ -97,11 +97,12 @@ class SafeWitnesses {
                                       bool& is_cut);
   bool is_read_as(std::string_view text, int32_t terminal);
   void find_separators();
-  bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal) const;
+  void weigh_texts();
+  bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal,
+                    const std::vector<std::string>* used = nullptr);
   bool needs_separator(int32_t terminal, const OpenTerminals& open);
   const Separator* find_separator(int32_t terminal, const OpenTerminals& open);
   void allow_harmless_separator();
-  bool is_harmless(const Separator& separator, int32_t terminal, const std::vector<std::string>& separators);
   bool never_matches(int32_t competitor, int32_t state, int32_t last, const std::vector<std::string>& separators);
   int64_t separator_tokens_after(int32_t terminal);
   bool is_newline_sure();

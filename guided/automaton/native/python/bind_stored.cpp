@@ -200,30 +200,31 @@ class LexerCompiler {
     const int32_t newline = symbols_.terminal(in.next()), indent = symbols_.of(in.next());
     const int32_t dedent = symbols_.of(in.next());
     std::array<std::vector<int32_t>, 2> brackets;
-    for (std::vector<int32_t>& terminals : brackets)
-      for (const uint32_t name : in.list())
-        if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) terminals.push_back(terminal);
+    for (std::vector<int32_t>& terminals : brackets) terminals = read_terminals(in);
     const auto tab = static_cast<int32_t>(in.next()), levels = static_cast<int32_t>(in.next());
     return IndentationValues{newline,     indent, dedent, brackets[0],
                              brackets[1], tab,    levels, static_cast<int32_t>(in.next())};
   }
+  std::vector<int32_t> read_terminals(FieldReader& in) const {
+    std::vector<int32_t> out;
+    for (const uint32_t name : in.list())
+      if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) out.push_back(terminal);
+    return out;
+  }
   LexerContextList read_contexts(FieldReader& in) const {
     LexerContextList out;
     for (uint32_t count = in.next(); count > 0; --count) {
-      auto& [marks, terminals] = out.emplace_back();
+      std::vector<int32_t> marks;
       for (const uint32_t mark : in.list()) marks.push_back(symbols_.of(mark));
-      for (const uint32_t name : in.list())
-        if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) terminals.push_back(terminal);
+      out.emplace_back(std::move(marks), read_terminals(in));
     }
     return out;
   }
   LexerContextList read_rows(FieldReader& in) const {
     LexerContextList out;
     for (uint32_t count = in.next(); count > 0; --count) {
-      auto& [tried, preceding] = out.emplace_back();
-      for (std::vector<int32_t>* terminals : {&tried, &preceding})
-        for (const uint32_t name : in.list())
-          if (const int32_t terminal = symbols_.terminal(name); terminal >= 0) terminals->push_back(terminal);
+      std::vector<int32_t> tried = read_terminals(in);
+      out.emplace_back(std::move(tried), read_terminals(in));
     }
     return out;
   }

@@ -216,7 +216,8 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   auto out = std::make_unique<MaskRecipe>();
   const Grammar& g = arena_.grammar();
   std::vector<const Share*> shares;
-  bool needs_walk = is_near_limit(state);
+  const bool is_limited = is_near_limit(state);
+  bool needs_walk = is_limited;
   for (const Thread& t : c) {
     if (needs_walk) break;
     if (t.pos == kExit) continue;
@@ -238,14 +239,15 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
   }
   if (needs_walk) {
     *out = {};
-    if (is_near_limit(state))
+    if (is_limited)
       out->sparse = walk_all(state);
     else
       add_walked(state, *out);
   } else if (!shares.empty()) {
     add_shares(shares, *out);
   }
-  if (c.accepting) out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
+  if (c.accepting && !is_limited)
+    out->sparse.insert(out->sparse.end(), vocabulary_.end_tokens.begin(), vocabulary_.end_tokens.end());
   if (out->sparse.size() > kMaxSparse) {
     out->own.push_back(make_token_set(std::move(out->sparse), vocabulary_.words));
     out->sparse.clear();
