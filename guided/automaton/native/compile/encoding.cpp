@@ -10,27 +10,6 @@ namespace guided {
 
 namespace {
 
-// A range of code points, relative to the sum of the digits read so far, and the state that it leads to.
-struct Segment {
-  int64_t lo, hi;
-  int32_t to;
-};
-
-// Returns the parts of sorted segments that lie within from..to, relative to `from`.
-std::vector<Segment> clip(const std::vector<Segment>& segments, int64_t from, int64_t to) {
-  std::vector<Segment> out;
-  auto it =
-      std::lower_bound(segments.begin(), segments.end(), from, [](const Segment& p, int64_t x) { return p.hi < x; });
-  for (; it != segments.end() && it->lo <= to; ++it) {
-    Segment p{.lo = std::max(it->lo, from) - from, .hi = std::min(it->hi, to) - from, .to = it->to};
-    if (!out.empty() && out.back().to == p.to && out.back().hi + 1 == p.lo)
-      out.back().hi = p.hi;  // a normal form: equal residuals must have equal lists
-    else
-      out.push_back(p);
-  }
-  return out;
-}
-
 constexpr int32_t kNoResidual = -1;  // Step::residual if the step leads to a boundary
 constexpr int32_t kNoBoundary = -1;  // Step::boundary if the step leads to a residual
 constexpr int32_t kSeparator = -1;   // in a set: between boundaries and residuals
@@ -40,7 +19,12 @@ constexpr Symbol kFirstNonAscii = 128;
 class Encoder {
  public:
   Encoder(const Dfa& dfa, const EncodeOptions& options, Meter& meter, bool use_spellings = true)
-      : dfa_(dfa), options_(options), meter_(meter), use_spellings_(use_spellings), boundary_numbers_(dfa.size(), -1) {}
+      : dfa_(dfa),
+        options_(options),
+        meter_(meter),
+        use_spellings_(use_spellings),
+        boundary_numbers_(dfa.size(), -1),
+        target_numbers_(dfa.size(), -1) {}
 
   ByteAutomaton run() {
     intern_boundary(0);
@@ -58,110 +42,51 @@ class Encoder {
   }
 
  private:
-  struct Residual {
-    const Form* form;
-    int digit;
-    std::vector<Segment> segments;
-  };
   // A byte lo..hi leads to a boundary or to a residual.
   struct Step {
     int lo, hi;
     int32_t boundary, residual;
   };
 
-  int32_t intern_residual(const Form* form, int digit, std::vector<Segment> segments) {
-    std::vector<int32_t>& key = key_;
-    key.clear();
-    auto address = reinterpret_cast<uintptr_t>(form);
-    key.push_back(static_cast<int32_t>(address));
-    key.push_back(static_cast<int32_t>(address >> 32));
-    key.push_back(digit);
-    for (const Segment& p : segments) {
-      key.push_back(static_cast<int32_t>(p.lo));
-      key.push_back(static_cast<int32_t>(p.hi));
-      key.push_back(p.to);
-    }
-    const auto [number, inserted] = residual_ids_.intern(key);
-    meter_.work(static_cast<int64_t>(key.size()) + kLookup);
-    if (inserted) {
-      residuals_.push_back({.form = form, .digit = digit, .segments = std::move(segments)});
-      steps_.emplace_back();
-      has_steps_.push_back(0);
-    }
-    return number;
+  // The number of a residual. Its targets are counted in `targets_`.
+  int32_t intern_residual(const ResidualShapes::Residual& residual) {
+    key_.assign(1, residual.shape);
+    for (int32_t target : residual.targets) key_.push_back(targets_[target]);
+    meter_.work(static_cast<int64_t>(key_.size()) + kLookup);
+    return residuals_.intern(key_).number;
   }
 
-  // The steps by the next digit of a residual.
-  const std::vector<Step>& steps_of(int32_t id) {
-    if (has_steps_[id]) return steps_[id];
-    std::vector<Step> steps;
-    const Form* form = residuals_[id].form;
-    int digit = residuals_[id].digit;
-    const std::vector<Segment> segments = std::move(residuals_[id].segments);  // not needed again
-    bool is_last = digit + 1 == static_cast<int>(form->digits.size());
-    int64_t rest = form->rest[digit];
-    auto push_step = [&](int b, int32_t boundary, int32_t residual) {
-      if (!options_.live.has(static_cast<uint8_t>(b))) return;
-      if (!steps.empty() && steps.back().hi == b - 1 && steps.back().boundary == boundary &&
-          steps.back().residual == residual)
-        steps.back().hi = b;
+  // Adds the steps by the first bytes of the characters on the edges of a boundary.
+  void add_first_steps(int32_t boundary, std::vector<Step>& steps) {
+    text_edges_.clear();
+    targets_.clear();
+    for (const Edge& edge : dfa_.edges[boundary]) {
+      if (!is_text(edge.lo)) continue;
+      if (target_numbers_[edge.to] < 0) {
+        target_numbers_[edge.to] = static_cast<int32_t>(targets_.size());
+        targets_.push_back(edge.to);
+      }
+      text_edges_.push_back({edge.lo, edge.hi, target_numbers_[edge.to]});
+    }
+    for (int32_t target : targets_) target_numbers_[target] = -1;
+    if (text_edges_.empty()) return;
+    first_residuals_.clear();
+    for (const ResidualShapes::Residual& residual : options_.shapes.first_residuals(text_edges_, meter_))
+      first_residuals_.push_back(intern_residual(residual));
+    for (int32_t residual : first_residuals_) add_steps_of(residual, steps);
+  }
+
+  // Adds the steps by the next digit of a residual.
+  void add_steps_of(int32_t residual, std::vector<Step>& steps) {
+    const std::span<const int32_t> shape_and_targets = residuals_[residual];
+    const std::vector<ResidualShapes::Step>& shape_steps = options_.shapes.steps_of(shape_and_targets[0], meter_);
+    targets_.assign(shape_and_targets.begin() + 1, shape_and_targets.end());
+    for (const ResidualShapes::Step& step : shape_steps) {
+      if (step.target == ResidualShapes::kInside)
+        steps.push_back({step.lo, step.hi, kNoBoundary, intern_residual(step.residual)});
       else
-        steps.push_back({b, b, boundary, residual});
-    };
-    for (const DigitSpan& span : form->digits[digit]) {
-      // Skip the bytes at both ends whose values are too small or too large for any segment.
-      int low = span.low, high = span.high;
-      if (span.step > 0) {
-        int64_t first = segments.front().lo - rest - span.value, final = segments.back().hi - span.value;
-        if (final < 0) continue;
-        if (first > 0) low += static_cast<int>(std::min<int64_t>((first + span.step - 1) / span.step, 256));
-        high = static_cast<int>(std::min<int64_t>(high, span.low + final / span.step));
-      }
-      meter_.work(kLookup + std::max(0, high - low + 1));
-      if (is_last) {
-        size_t i = 0;
-        for (int b = low; b <= high; ++b) {
-          int64_t value = span.value + (b - span.low) * span.step;
-          while (i < segments.size() && segments[i].hi < value) ++i;
-          if (i < segments.size() && segments[i].lo <= value) push_step(b, segments[i].to, kNoResidual);
-        }
-        continue;
-      }
-      for (int b = low; b <= high; ++b) {
-        int64_t value = span.value + (b - span.low) * span.step;
-        std::vector<Segment> part = clip(segments, value, value + rest);
-        if (!part.empty()) push_step(b, kNoBoundary, intern_residual(form, digit + 1, std::move(part)));
-      }
+        steps.push_back({step.lo, step.hi, targets_[step.target], kNoResidual});
     }
-    steps_[id] = std::move(steps);
-    has_steps_[id] = 1;
-    return steps_[id];
-  }
-
-  // The residuals before the first byte of the characters on the edges of state `s`, one for each form.
-  const std::vector<int32_t>& first_residuals(int32_t s) {
-    auto it = first_residuals_.find(s);
-    if (it != first_residuals_.end()) return it->second;
-    std::vector<int32_t> out;
-    for (size_t e = 0; e < options_.encodings.size(); ++e) {
-      Symbol base = static_cast<Symbol>(e) << kEncodingShift;
-      std::vector<Segment> all;
-      for (const Edge& edge : dfa_.edges[s])
-        if (is_text(edge.lo) && (edge.lo >> kEncodingShift) == e)
-          all.push_back({edge.lo - base, int64_t{edge.hi} - base, edge.to});
-      if (all.empty()) continue;
-      for (const Form& form : options_.encodings[e]->forms) {
-        std::vector<Segment> segments;
-        size_t i = 0;
-        for (const Range& r : form.ranges) {
-          while (i < all.size() && all[i].hi < r.lo) ++i;
-          for (size_t j = i; j < all.size() && all[j].lo <= r.hi; ++j)
-            segments.push_back({std::max<int64_t>(all[j].lo, r.lo), std::min<int64_t>(all[j].hi, r.hi), all[j].to});
-        }
-        if (!segments.empty()) out.push_back(intern_residual(&form, 0, std::move(segments)));
-      }
-    }
-    return first_residuals_[s] = std::move(out);
   }
 
   // The number of the state that consists of this boundary alone.
@@ -198,15 +123,8 @@ class Encoder {
     if (!(is_one_boundary && (try_copy_edges(boundaries[0]) || (use_spellings_ && try_add_spelling(boundaries[0]))))) {
       std::vector<Step>& steps = step_buffer_;
       steps.clear();
-      for (int32_t b : boundaries)
-        for (int32_t r : first_residuals(b)) {
-          const auto& residual_steps = steps_of(r);
-          steps.insert(steps.end(), residual_steps.begin(), residual_steps.end());
-        }
-      for (int32_t r : residuals) {
-        const auto& residual_steps = steps_of(r);
-        steps.insert(steps.end(), residual_steps.begin(), residual_steps.end());
-      }
+      for (int32_t b : boundaries) add_first_steps(b, steps);
+      for (int32_t r : residuals) add_steps_of(r, steps);
       add_steps(steps, list);
     }
     add_non_text_edges(boundaries, list);
@@ -369,17 +287,17 @@ class Encoder {
   Meter& meter_;
   bool use_spellings_;
   Dfa out_;
-  IntLists sets_, residual_ids_;
+  IntLists sets_;
+  IntLists residuals_;     // each a shape and its targets
   int32_t first_set_ = 0;  // the state of the first set in `sets_`. In order, the states of `dfa_` come before it
-  std::vector<Residual> residuals_;
-  std::vector<std::vector<Step>> steps_;
-  std::vector<uint8_t> has_steps_;
-  std::unordered_map<int32_t, std::vector<int32_t>> first_residuals_;
   std::unordered_map<Symbol, int32_t> spelling_numbers_;
   std::vector<std::shared_ptr<const Spelling>> spellings_;
   int64_t inner_states_ = 0;               // states that the layout will add for spellings
   std::vector<int32_t> boundary_numbers_;  // by state of `dfa_`: the state of this boundary alone; -1: none yet
-  std::vector<int32_t> key_, boundaries_, residual_set_;
+  std::vector<int32_t> target_numbers_;    // by state of `dfa_`: its index in `targets_`; otherwise -1
+  std::vector<int32_t> targets_;           // of the residual or boundary whose steps are added
+  std::vector<int32_t> key_, boundaries_, residual_set_, first_residuals_;
+  std::vector<Edge> text_edges_;
   std::vector<Step> step_buffer_;
   std::vector<Edge> list_;
 };

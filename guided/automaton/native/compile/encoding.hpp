@@ -19,7 +19,9 @@
 // edge represents the automaton of the character's spellings, which all literals share. The inner states of that
 // automaton are copied only when the rule is laid out for stepping (rule_block.hpp).
 //
-// Cost: O(distinct residuals * bytes per digit). A range that a digit does not split costs one residual per digit.
+// Residuals that differ only in their targets share the computation of their bytes (residual_shapes.hpp).
+//
+// Cost: O(distinct residuals), plus the shapes. A range that a digit does not split costs one residual per digit.
 #pragma once
 
 #include <memory>
@@ -28,6 +30,7 @@
 #include "base/content_cache.hpp"
 #include "compile/forms.hpp"
 #include "compile/live_alphabet.hpp"
+#include "compile/residual_shapes.hpp"
 #include "fsa/symbolic_automaton.hpp"
 
 namespace guided {
@@ -50,7 +53,7 @@ struct ByteAutomaton {
 struct EncodeOptions {
   const Encodings& encodings;
   const std::vector<Digest>& digests;  // of the encodings
-  const ByteSet& live;                 // bytes that occur in some token
+  ResidualShapes& shapes;              // shared by the rules of a grammar
   const LiveAlphabet& alphabet;
   ContentCache<Spelling>* spellings;  // a cache of the spellings of characters; may be null
 };

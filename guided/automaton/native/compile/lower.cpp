@@ -126,7 +126,8 @@ LoweredGrammar lower(const IrGrammar& ir, const LowerOptions& options, Meter& me
     out.recursive = is_recursive(out.rules);
     remove_left_recursion(out.rules, meter);
   }
-  const EncodeOptions encoding{ir.encodings, ir.encoding_digests, options.live, alphabet,
+  ResidualShapes shapes(ir.encodings, options.live);
+  const EncodeOptions encoding{ir.encodings, ir.encoding_digests, shapes, alphabet,
                                options.caches ? &options.caches->spellings : nullptr};
   int64_t positions = 0;
   for (LoweredRule& rule : out.rules) {
