@@ -241,18 +241,25 @@ int64_t LexedRests::distance(const Reading& reading) {
 // follow.
 bool LexedRests::is_surely_dead(const Reading& reading) {
   const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
-  if (reading.boundary) return readings_.is_dead_end(reading.place, reading.competing);
+  if (reading.boundary) return is_dead_end(reading.place, reading.competing);
   if (!vocabulary_.byte_complete || !ends_.is_complete(unfinished)) return false;
   const std::vector<LexemeEnds::End>* all = ends_.all_ends(unfinished);
   bool is_dead = std::ranges::all_of(all ? *all : ends_.ends(unfinished), [&](const LexemeEnds::End& end) {
     const int32_t place = readings_.after_lexeme(reading.place, end.label, end.is_ignored);
-    return place == kDead || (all && readings_.is_dead_end(place, end.competing));
+    return place == kDead || (all && is_dead_end(place, end.competing));
   });
   if (const int64_t min_width = ends_.min_width(unfinished); min_width < kNever)
     places_.each_width(reading.place, static_cast<int32_t>(min_width), [&](int32_t width) {
       is_dead &= width < min_width || places_.advance(reading.place, places_.indentation().line(width)) == kDead;
     });
   return is_dead;
+}
+
+// Whether nothing can complete the output between two lexemes.
+bool LexedRests::is_dead_end(int32_t place, int32_t competing) {
+  if (readings_.is_dead_end(place, competing)) return true;
+  SequenceCosts* costs = lasting_.find_costs(competing);
+  return costs && lasting_rests_.try_emplace(costs, places_, parser_, *costs).first->second.weight(place) >= kNever;
 }
 
 int64_t LexedRests::distance(int32_t state) {

@@ -17,6 +17,7 @@
 
 #include <unordered_set>
 
+#include "lexer/lasting_competitors.hpp"
 #include "lexer/parse_paths.hpp"
 #include "lexer/safe_witnesses.hpp"
 #include "lexer/sequence_costs.hpp"
@@ -105,7 +106,8 @@ class LexemeEnds {
 //
 // With sure texts (safe_witnesses.hpp), the distance is a sum: the tokens that finish the lexeme, the tokens of a
 // separator if one may be needed, and the weight of the lightest sequence of terminals that completes the parse.
-// Without sure texts, a best-first search finds a completion, guided by the weights of terminal sequences.
+// Without sure texts, a best-first search finds a completion, guided by the weights of terminal sequences. Readings that
+// surely have none are not searched (lasting_competitors.hpp).
 //
 // The distance is an upper bound on the length of the shortest completion. It is consistent: the distance of each
 // reading on a known completion is at most the number of tokens of the rest of this completion. So the first token of a
@@ -118,10 +120,12 @@ class LexedRests {
  public:
   // `costs`: with the weights of sure texts only. `guesses`: also with guessed weights for all other terminals.
   LexedRests(ParsePaths& readings, Places& places, TerminalParser& parser, LexemeEnds& ends, SequenceCosts& costs,
-             SequenceCosts& guesses, const TokenVocabulary& vocabulary)
+             SequenceCosts& guesses, LastingCompetitors& lasting, const TokenVocabulary& vocabulary)
       : readings_(readings),
         places_(places),
+        parser_(parser),
         ends_(ends),
+        lasting_(lasting),
         vocabulary_(vocabulary),
         sure_rests_(places, parser, costs),
         guessed_rests_(places, parser, guesses) {}
@@ -168,15 +172,19 @@ class LexedRests {
   int64_t sure_distance(const Reading& reading);
   int64_t sure_distance_at_boundary(int32_t place, int32_t competing);
   bool is_surely_dead(const Reading& reading);
+  bool is_dead_end(int32_t place, int32_t competing);
   int64_t search(const Reading& reading);
   void store(Completion&& completion);
   std::vector<int64_t> count_tokens_along(const std::vector<int32_t>& symbols, int64_t rest) const;
 
   ParsePaths& readings_;
   Places& places_;
+  TerminalParser& parser_;
   LexemeEnds& ends_;
+  LastingCompetitors& lasting_;
   const TokenVocabulary& vocabulary_;
   TerminalRests sure_rests_, guessed_rests_;
+  std::map<SequenceCosts*, TerminalRests> lasting_rests_;     // while competitors last
   std::unordered_map<uint64_t, int64_t> boundary_distances_;  // by place and set of competing terminals
   std::map<Reading, Result> results_;                         // of searches
   std::vector<Completion> completions_;

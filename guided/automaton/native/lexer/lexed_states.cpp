@@ -37,6 +37,8 @@ Lexer::Lexer(const LexerParts& parts)
                  static_cast<size_t>(parts.rules->vocabulary->size)),
       costs(*rules, parts.indentation, levels, sure_texts.weights(), sure_texts.lines()),
       guesses(*rules, parts.indentation, levels, sure_texts.guesses(), no_lines),
+      lasting(lexemes, competing, *rules, levels, parts.control_terminals,
+              static_cast<size_t>(parts.rules->vocabulary->size)),
       ends(lexemes, competing, sure_texts, *parts.vocabulary),
       tables(lexemes, competing, ends, *parts.vocabulary) {}
 
@@ -48,7 +50,7 @@ LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, 
               lexer_->lexemes),
       places_(parser_, lexer_->lexemes),
       readings_(lexer_->lexemes, lexer_->competing, places_, parts.control_terminals),
-      rests_(readings_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, *vocabulary_),
+      rests_(readings_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, lexer_->lasting, *vocabulary_),
       masks_(readings_, places_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
       memory_limit_(limits.memory) {
   memory_limit_.add_carried(measure_memory());

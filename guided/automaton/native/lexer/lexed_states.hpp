@@ -36,6 +36,7 @@ struct Lexer {
   SafeWitnesses sure_texts;
   SureLines no_lines;
   SequenceCosts costs, guesses;
+  LastingCompetitors lasting;
   LexemeEnds ends;
   LexerTables tables;
   std::mutex mutex;

@@ -1,0 +1,84 @@
+#include "lexer/lasting_competitors.hpp"
+
+#include <set>
+
+namespace guided {
+
+namespace {
+constexpr size_t kMaxPairs = 1 << 14;
+constexpr size_t kMaxCosts = 16;
+}  // namespace
+
+LastingCompetitors::LastingCompetitors(Lexemes& lexemes, CompetingTerminals& competing, const Grammar& rules,
+                                       const BlockLevels& levels, const std::vector<int32_t>& control_terminals,
+                                       size_t symbols)
+    : lexemes_(lexemes),
+      competing_(competing),
+      rules_(rules),
+      levels_(levels),
+      symbols_(symbols),
+      is_supported_(!lexemes.indentation().is_given &&
+                    std::ranges::all_of(control_terminals, [](int32_t token) { return token == kNoTerminal; })) {}
+
+SequenceCosts* LastingCompetitors::find_costs(int32_t competing) {
+  if (!is_supported_ || competing == 0) return nullptr;
+  const auto [it, is_new] = costs_by_set_.try_emplace(competing, nullptr);
+  if (!is_new) return it->second;
+  std::vector<int64_t> weights = find_weights(competing);
+  if (weights.empty()) return nullptr;
+  for (Costs& known : costs_)
+    if (known.weights == weights) return it->second = known.costs.get();
+  if (costs_.size() == kMaxCosts) return nullptr;
+  Costs& made = costs_.emplace_back(Costs{std::move(weights), nullptr});
+  made.costs = std::make_unique<SequenceCosts>(rules_, lexemes_.indentation(), levels_, made.weights, no_lines_);
+  return it->second = made.costs.get();
+}
+
+// Returns a weight for each terminal: 1 if it can be written while the competitors last. Empty if they may end.
+std::vector<int64_t> LastingCompetitors::find_weights(int32_t competing) {
+  struct Reader {
+    TerminalAutomaton* automaton;
+    int32_t terminal;
+  };
+  std::vector<Reader> readers;
+  for (size_t t = 0; t < lexemes_.terminals().size(); ++t)
+    readers.push_back({&lexemes_.terminals()[t].automaton, static_cast<int32_t>(t)});
+  for (LexerKeyword& keyword : lexemes_.keywords()) readers.push_back({&keyword.automaton, keyword.terminal});
+  struct Pair {
+    int32_t reader, state, competing;
+    auto operator<=>(const Pair&) const = default;
+  };
+  std::vector<int64_t> weights(symbols_, kNever);
+  std::vector<Pair> todo;
+  std::set<Pair> seen;
+  std::set<int32_t> begun;  // sets of competitors with which lexemes have begun
+  auto reach = [&](const Pair& pair) {
+    if (seen.insert(pair).second) todo.push_back(pair);
+  };
+  auto begin_lexemes = [&](int32_t set) {
+    if (!begun.insert(set).second) return;
+    for (size_t r = 0; r < readers.size(); ++r) reach({static_cast<int32_t>(r), readers[r].automaton->start(), set});
+  };
+  begin_lexemes(competing);
+  while (!todo.empty()) {
+    const Pair pair = todo.back();
+    todo.pop_back();
+    CallMeter::work(kLookup);
+    TerminalAutomaton& automaton = *readers[pair.reader].automaton;
+    bool may_end = seen.size() > kMaxPairs;
+    const ByteSet bytes = automaton.bytes(pair.state);
+    bytes.each([&](uint8_t byte) {
+      const int32_t next = may_end ? static_cast<int32_t>(kDropped) : competing_.advance(pair.competing, byte);
+      may_end = may_end || next == 0;
+      if (next > 0) reach({pair.reader, automaton.step(pair.state, byte), next});
+    });
+    if (may_end) return {};
+    if (automaton.matches(pair.state)) {
+      weights[readers[pair.reader].terminal] = 1;
+      begin_lexemes(pair.competing);
+    }
+  }
+  return weights;
+}
+
+}  // namespace guided
