@@ -42,6 +42,25 @@ def test_a_long_call_gives_way_and_its_thread_is_replaced(monkeypatch: pytest.Mo
     pool.shutdown()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this policy")
+def test_long_calls_of_a_batch_do_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polite_pool, "LONG_CALL", 0.0)
+    pool = PolitePool(1, "test", yields=False)
+
+    def policy_after_checks() -> tuple[int, int]:
+        watched.submit(after_a_while).result(WAIT)  # the watch has checked all calls
+        return policy()
+
+    watched = PolitePool(1, "watched")
+    first, thread = pool.submit(policy_after_checks).result(WAIT)
+    assert first == os.SCHED_OTHER
+    assert pool.submit(policy).result(WAIT) == (os.SCHED_OTHER, thread)
+    pool.yields = True
+    assert pool.submit(after_a_while).result(WAIT) == (os.SCHED_IDLE, thread)
+    pool.shutdown()
+    watched.shutdown()
+
+
 def test_no_more_run_at_once_than_are_allowed_and_all_run() -> None:
     pool, running, most = PolitePool(2, "test"), [], []
 

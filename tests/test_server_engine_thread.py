@@ -60,6 +60,15 @@ def test_answers_are_those_of_the_engine():
     assert idle(engine)
 
 
+def test_long_calls_yield_only_where_users_read_streams():
+    batch, served, coroutines = small_engine(), small_engine(), small_engine()
+    batch.generate("prompt", "[a-z]{3,9}", max_tokens=12)
+    EngineThread(served)
+    asyncio.run(coroutines.agenerate("prompt", "[a-z]{3,9}", max_tokens=12))
+    yields = [(engine._pool.yields, engine.scheduler.background_steps.yields) for engine in (batch, served, coroutines)]
+    assert yields == [(False, False), (True, True), (True, True)]
+
+
 def test_two_streams_interleave():
     """Each step has a token of both, and the loop receives both together."""
     engine, ready = small_engine(), threading.Event()

@@ -187,12 +187,17 @@ class Engine(ChatMethods, AsyncMethods):
     @cached_property
     def async_driver(self) -> AsyncDriver:
         """Runs the requests of coroutines."""
+        self.yield_in_background()
         return AsyncDriver(self.driver)
+
+    def yield_in_background(self) -> None:
+        """Let long calls on other threads yield to the model's steps, for users who read tokens as they come."""
+        self._pool.yields = self.scheduler.background_steps.yields = True
 
     @cached_property
     def _pool(self) -> PolitePool:
         """Threads that compile the constraints of concurrent requests."""
-        return PolitePool(_COMPILER_THREADS, "guided compiler")
+        return PolitePool(_COMPILER_THREADS, "guided compiler", yields=False)
 
     # For a type, the value is an instance of it; for a regular expression or a choice, the text; otherwise any object.
     @overload

@@ -11,6 +11,9 @@ is replaced when the call ends. Time between tokens (p99, ms) in 50 streams of S
 also ran the twenty most expensive requests that a search had found: low priority 237 to 343, this pool 145 to 301,
 SCHED_IDLE from the beginning 85 to 218 (but see above). Without these requests: 59 to 95.
 
+Only streams need this. A batch whose answers are read when all are complete waits for its long calls, and on a busy
+machine they would hardly run. So the calls of a pool with `yields = False` keep their low priority.
+
 Cost: a wake-up every 5 ms while a call runs, and a new thread for each long call. On systems other than Linux this is
 an ordinary pool.
 """
@@ -41,9 +44,11 @@ class PolitePool(Executor):
     Args:
         size: the maximum number of threads.
         name: the name of the threads.
+        yields: whether long calls get the policy SCHED_IDLE. The attribute may be changed; it applies to later calls.
     """
 
-    def __init__(self, size: int, name: str) -> None:
+    def __init__(self, size: int, name: str, *, yields: bool = True) -> None:
+        self.yields = yields
         # Pools of one thread each; None: not started yet.
         self._idle_threads: list[ThreadPoolExecutor | None] = [None] * size
         self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
@@ -88,7 +93,9 @@ class PolitePool(Executor):
     def _run(self, executor: ThreadPoolExecutor, future: Future[Any], call: Callable[[], Any]) -> None:
         reusable: ThreadPoolExecutor | None = executor
         if future.set_running_or_notify_cancel():
-            _call_watch.begin()
+            is_watched = self.yields
+            if is_watched:
+                _call_watch.begin()
             try:
                 result = call()
             except BaseException as error:
@@ -96,7 +103,7 @@ class PolitePool(Executor):
             else:
                 future.set_result(result)
                 del result
-            if _call_watch.end():
+            if is_watched and _call_watch.end():
                 executor.shutdown(wait=False)
                 reusable = None  # the next call gets a new thread
         with self._lock:

@@ -87,7 +87,7 @@ class Scheduler:
         self._running: list[Task] = []
         self._outcomes: list[tuple[Task, Outcome]] = []
         self._requests: list[tuple[Task, Choose | Draft]] = []
-        self._background_steps = BackgroundSteps[Task]()
+        self.background_steps = BackgroundSteps[Task]()
         self._answers = Answers[Task](draft)
         on_cuda = runner.model.device.type == "cuda"
         self.runs_ahead = runner.can_run_ahead and (on_cuda if run_ahead is None else run_ahead)
@@ -96,7 +96,7 @@ class Scheduler:
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self._compiling or self._waiting or self._running or self._outcomes or self._background_steps)
+        return bool(self._compiling or self._waiting or self._running or self._outcomes or self.background_steps)
 
     @property
     def compiling_count(self) -> int:
@@ -192,7 +192,7 @@ class Scheduler:
 
     def _take_background_steps(self, timeout: float) -> None:
         """Continue tasks whose steps on other threads have ended. Wait up to `timeout` seconds for one."""
-        for task, outcome in self._background_steps.take_finished(timeout) if self._background_steps else ():
+        for task, outcome in self.background_steps.take_finished(timeout) if self.background_steps else ():
             self._process_outcome(task, outcome)
 
     def _admit(self) -> None:
@@ -252,7 +252,7 @@ class Scheduler:
         return True
 
     def _is_busy(self, task: Task) -> bool:
-        return task in self._background_steps or (self._pending is not None and task in self._pending)
+        return task in self.background_steps or (self._pending is not None and task in self._pending)
 
     def _preempt(self, task: Task) -> None:
         """Drop a task's keys and values and put it back into the queue. It will read its tokens again."""
@@ -354,7 +354,7 @@ class Scheduler:
         """Send a sequence its logits, and run it up to its next forward pass."""
         assert task.stepper is not None
         if task.stepper.is_slow:
-            self._background_steps.start(task, task.stepper, rows.copy())
+            self.background_steps.start(task, task.stepper, rows.copy())
         else:
             self._process_outcome(task, task.stepper.advance(rows))
 
@@ -408,7 +408,7 @@ class Scheduler:
         self._answers.forget(task)
         if error is not None:
             self._outcomes.append((task, error))
-        if task.stepper is not None and task not in self._background_steps:
+        if task.stepper is not None and task not in self.background_steps:
             task.stepper.close()
         if task.lease is not None:
             self._cache.close(task.lease)

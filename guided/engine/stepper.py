@@ -155,9 +155,10 @@ def begin_steppers(sequences: Iterable[Output]) -> list[Stepper]:
 
 
 class BackgroundSteps(Generic[_Key]):
-    """Steps that run on other threads, one for each key."""
+    """Steps that run on other threads, one for each key. `yields`: whether long steps yield (polite_pool.py)."""
 
     def __init__(self) -> None:
+        self.yields = False
         self._pool: PolitePool | None = None
         self._steps: dict[_Key, Future[StepOutcome]] = {}
 
@@ -171,6 +172,7 @@ class BackgroundSteps(Generic[_Key]):
         """Start the next step of a stepper."""
         if self._pool is None:
             self._pool = PolitePool(_THREADS, "guided step")
+        self._pool.yields = self.yields
         self._steps[key] = self._pool.submit(stepper.advance_alone, logits)
 
     def take_finished(self, timeout: float) -> list[tuple[_Key, StepOutcome]]:

@@ -183,6 +183,7 @@ class EngineThread:
 
     def __init__(self, engine: Engine, preparer: RequestPreparer | None = None) -> None:
         self.engine, self.steps = engine, 0
+        engine.yield_in_background()
         self.preparer = preparer or RequestPreparer(engine)
         self.open_streams = set[Stream]()
         self.observers = list[Observer]()
