@@ -65,9 +65,7 @@ class Masks:
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         self._bits = np.zeros((rows, len(self._all_tokens)), np.int32)
-        self._unbudgeted: dict[
-            int, Bits
-        ] = {}  # for rows from which the budget removed tokens: the row without a budget
+        self._unbudgeted: dict[int, Bits] = {}  # the row without a budget, for rows from which it removed tokens
         self._ramps: dict[int, Ramp] = {}
         self._filled_count = 0
         self._call_seconds = 0.0  # seconds for the matcher's last call
