@@ -216,3 +216,38 @@ def test_tokens_that_leave_a_long_lexeme() -> None:
         met += tokens.index(b'"}\n') in mask
         assert matcher.accept_token(tokens.index(bytes([byte])))
     assert met == 4  # the line feed is white space of JSON, so it counts twice
+
+
+@pytest.mark.parametrize("fence", ["`", "a", "é", "`?b", "(`|[^x])", ""])
+def test_tokens_that_contain_the_first_character_after_a_part(fence: str) -> None:
+    """A walk skips tokens without such a character. After a no-break space or a broken character, too, they count."""
+    pieces = (
+        "`",
+        "``",
+        "x`",
+        "x``",
+        "xx",
+        "xa",
+        "a",
+        "é`",
+        "`é",
+        "xé",
+        "é",
+        "\u00a0`",
+        "x\u00a0`",
+        "\u00a0x",
+        "x\u00a0é",
+    )
+    tokens = [*dict.fromkeys(piece.encode() for piece in pieces), b"\xa9`", b"\xa9x", b"x\xc3", b"\xc3", b"\xa9", b"b"]
+    vocabulary = vocabulary_of(tokens)
+    part = guided.lark("start: (NAME | ANY)*\nNAME: /x+/\nANY: /[^x`]/")
+    compiled = guided.GrammarCompiler(vocabulary).compile(guided.sequence(part, guided.regex(fence), guided.regex("b")))
+    rng = random.Random(fence)
+    for _ in range(20):
+        matcher = guided.GrammarMatcher(compiled)
+        for _ in range(6):
+            allowed = mask_of(matcher)
+            assert sorted(allowed) == sorted(matcher._walk_mask())
+            if allowed <= {len(tokens)}:
+                break
+            assert matcher.accept_token(rng.choice(sorted(allowed - {len(tokens)})))

@@ -22,6 +22,29 @@ std::vector<LeavingTokens::LeavingToken>& LeavingTokens::find(Spot spot) {
   return tokens_by_spot_[spot] = std::move(out);
 }
 
+// The classes of the characters with which the text after an occurrence can begin.
+CharClasses LeavingTokens::classes_after(int32_t occurrence) {
+  const auto [it, is_new] = classes_after_.try_emplace(occurrence, 0);
+  if (!is_new) return it->second;
+  ByteSet bytes;
+  std::vector<int32_t> todo{occurrence};
+  std::set<int32_t> visited;
+  while (!todo.empty()) {
+    const int32_t last = todo.back();
+    todo.pop_back();
+    for (int32_t next : graph_.at(last).next) {
+      if (!visited.insert(next).second) continue;
+      States& part = *parts_[graph_.at(next).part];
+      const StatesLock lock(part);
+      bytes |= part.bytes(part.initial());
+      if (part.accepting(part.initial())) todo.push_back(next);
+    }
+  }
+  CharClasses classes = kBrokenBytes;  // these have no other class, and neither have the characters after them
+  bytes.each([&](uint8_t byte) { classes |= byte < 0x80 ? char_class_of_ascii(byte) : ~CharClasses{0}; });
+  return classes_after_[occurrence] = classes;
+}
+
 // Walks below a node of the trie. `begins_here`: the part begins at this node, so the tokens that it reads have left
 // another part.
 void LeavingTokens::walk(Spot from, int32_t node, bool begins_here, std::vector<Entry>& exits,
@@ -30,17 +53,20 @@ void LeavingTokens::walk(Spot from, int32_t node, bool begins_here, std::vector<
   const bool has_next_part = !graph_.at(from.occurrence).next.empty();
   if (!begins_here && !has_next_part) return;
   const TokenTrie& trie = vocabulary_.trie;
+  const CharClasses after = classes_after(from.occurrence);
   const StatesLock lock(part);
   std::vector<std::pair<int32_t, int32_t>> todo{{node, from.state}};  // pairs of a node and a state
   auto visit = [&](int32_t child, int32_t state) {
     const TokenTrie::Node& child_node = trie.nodes()[child];
+    const bool may_end_below = (child_node.classes_below & after) != 0;
+    if (!begins_here && !may_end_below) return;
     const int32_t to = part.step(state, child_node.byte);
     if (to == kDead) return;
     if (begins_here && child_node.payload_hi > child_node.payload_lo && part.ends_token(to))
       for (int32_t i = child_node.payload_lo; i < child_node.payload_hi; ++i)
         out.push_back({trie.payloads()[i], {from.occurrence, to}});
     if (child_node.children == 0) return;
-    const bool ends = has_next_part && part.accepting(to);
+    const bool ends = may_end_below && part.accepting(to);
     if (ends) exits.push_back({from.occurrence, child});
     if (begins_here || ends || (child_node.classes_below & ~part.loops(to)) != 0) todo.emplace_back(child, to);
   };

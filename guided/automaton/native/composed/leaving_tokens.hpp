@@ -5,8 +5,11 @@
 //
 // How: a walk of the trie of tokens with only this part. At each node where the part may end, the next parts begin, and
 // the tokens below the node leave the part. Each part is walked under its own lock, so the nodes are first collected in
-// a list. Inside a long lexeme, most characters lead back to the state and the part cannot end. There, only the other
-// characters are walked. Cost: the visited nodes of the trie, once for each state; then a look-up.
+// a list. Nodes below which no token contains a first character of the text after the part are skipped: if a fence,
+// "```", follows a program, only tokens with a backquote are walked. Inside a long lexeme, most characters lead back to
+// the state and the part cannot end. There, only the other characters are walked.
+//
+// Cost: the visited nodes of the trie, once for each state; then a look-up.
 #pragma once
 
 #include <map>
@@ -42,12 +45,14 @@ class LeavingTokens {
     int32_t occurrence, node;
     auto operator<=>(const Entry&) const = default;
   };
+  CharClasses classes_after(int32_t occurrence);
   void walk(Spot from, int32_t node, bool is_begun, std::vector<Entry>& exits, std::vector<LeavingToken>& out);
 
   const PartGraph& graph_;
   const std::vector<std::shared_ptr<States>>& parts_;
   const TokenVocabulary& vocabulary_;
   std::map<Spot, std::vector<LeavingToken>> tokens_by_spot_;
+  std::map<int32_t, CharClasses> classes_after_;  // by occurrence
   size_t memory_ = 0;
 };
 
