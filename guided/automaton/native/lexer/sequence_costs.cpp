@@ -119,30 +119,53 @@ void SequenceCosts::find_max_nesting() {
   };
   while (max_nesting_ < kMaxNesting && !have_equal_ends(costs_of(max_nesting_), costs_of(max_nesting_ + 1)))
     ++max_nesting_;
-  std::vector<uint8_t> ends(rules_.rules.size() * kinds_);  // by rule: the possible values of `LastRead` at its end
-  const Costs& deepest = costs_of(max_nesting_);
-  for (size_t p = 0; p < rules_.positions.size(); ++p)
-    for (int32_t last_before = 0; last_before < kSpace; ++last_before)
-      for (int32_t last = 0; last < kSpace; ++last)
-        if (at(deepest, static_cast<int32_t>(p), last_before, last) < kNever)
-          ends[rules_.positions[p].rule * kinds_ + last] = true;
+  const ReadBefore read_before = find_read_before();
   for (int32_t nesting = 0; nesting <= max_nesting_; ++nesting)
-    always_ends_.push_back(can_always_end(costs_of(nesting), ends));
+    always_ends_.push_back(can_always_end(costs_of(nesting), read_before));
 }
 
-bool SequenceCosts::can_always_end(const Costs& costs, const std::vector<uint8_t>& ends) const {
+// Repeats passes over the positions until nothing changes.
+SequenceCosts::ReadBefore SequenceCosts::find_read_before() const {
+  ReadBefore out{std::vector<uint8_t>(rules_.positions.size()), std::vector<uint8_t>(rules_.rules.size())};
+  bool has_changed = true;
+  auto add = [&](uint8_t& values, uint8_t more) {
+    has_changed |= (values | more) != values;
+    values |= more;
+  };
+  add(out.positions[rules_.rules[rules_.start].start], 1 << kWord | 1 << kNewline | 1 << kLine | 1 << kDedent);
+  while (std::exchange(has_changed, false))
+    for (size_t i = 0; i < rules_.positions.size(); ++i) {
+      const Position& p = rules_.positions[i];
+      const uint8_t before = out.positions[i];
+      if (p.accept) add(out.ends[p.rule], before);
+      for (const TokenEdge& edge : rules_.tokens_of(p))
+        for (int32_t last = 0; last < kinds_; ++last)
+          if (const int32_t next = before >> last & 1 ? last_after(last, edge.token) : kImpossible; next != kImpossible)
+            add(out.positions[edge.to], static_cast<uint8_t>(1 << next));
+      for (const CallEdge& call : rules_.calls_of(p)) {
+        add(out.positions[rules_.rules[call.rule].start], before);
+        if (before != 0) add(call.tail ? out.ends[p.rule] : out.positions[call.after], out.ends[call.rule]);
+      }
+    }
+  return out;
+}
+
+bool SequenceCosts::can_always_end(const Costs& costs, const ReadBefore& read_before) const {
   auto leads_to_end = [&](int32_t position, int32_t last_before) {
     for (int32_t last = 0; last < kinds_; ++last)
       if (at(costs, position, last_before, last) < kNever) return true;
     return false;
   };
   bool always_ends = true;
-  for (const TokenEdge& edge : rules_.tokens)
-    if (edge.token < indentation_.terminals && edge.token != indentation_.newline)
-      always_ends &= leads_to_end(edge.to, kWord);
-  for (const CallEdge& call : rules_.calls)
-    for (int32_t last = 0; last < kinds_ && !call.tail; ++last)
-      if (ends[call.rule * kinds_ + last]) always_ends &= leads_to_end(call.after, last);
+  for (size_t i = 0; i < rules_.positions.size(); ++i) {
+    if (read_before.positions[i] == 0) continue;
+    for (const TokenEdge& edge : rules_.tokens_of(rules_.positions[i]))
+      if (edge.token < indentation_.terminals && edge.token != indentation_.newline)
+        always_ends &= leads_to_end(edge.to, kWord);
+    for (const CallEdge& call : rules_.calls_of(rules_.positions[i]))
+      for (int32_t last = 0; last < kinds_ && !call.tail; ++last)
+        if (read_before.ends[call.rule] >> last & 1) always_ends &= leads_to_end(call.after, last);
+  }
   return always_ends;
 }
 

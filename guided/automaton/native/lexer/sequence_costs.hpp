@@ -76,7 +76,12 @@ class SequenceCosts {
   int32_t last_after(int32_t last, int32_t symbol) const;
   bool improve(Costs& costs, int32_t position, const Costs* inner, const Prices& prices) const;
   void find_max_nesting();
-  bool can_always_end(const Costs& costs, const std::vector<uint8_t>& ends) const;
+  // What may have been read last in texts: sets of `LastRead`, as bits.
+  struct ReadBefore {
+    std::vector<uint8_t> positions, ends;  // before each position; at the end of each rule
+  };
+  ReadBefore find_read_before() const;
+  bool can_always_end(const Costs& costs, const ReadBefore& read_before) const;
 
   const Grammar& rules_;
   const Indentation& indentation_;
