@@ -150,7 +150,7 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   CallMeter::work(kLookup);
   for (const Table* part : table.parts) add(place, *part, row);
   if (!table.parts.empty()) return;
-  const Share& cached = share(places_.top(place), table);
+  const Share& cached = share(top(place), table);
   if (!cached.is_usable) return add_from_place(place, table, row);
   find_staying(place, table).add_to(row);
   for (const TokenSet* tokens : cached.tokens) tokens->add_to(row);
@@ -228,7 +228,7 @@ bool LexedMasks::follow_rest(int32_t next_place, const LexerTables::End& end, Pe
     CallMeter::work(kLookup);
     for (const Table* part : tables[i]->parts) tables.push_back(part);  // GCC 13 warns about `insert` here
     if (!tables[i]->parts.empty()) continue;
-    const Share& rest = share(places_.top(next_place), *tables[i]);
+    const Share& rest = share(top(next_place), *tables[i]);
     is_usable = rest.is_usable && tables[i]->unproven.empty();
     if (is_usable) out.tokens.push_back(&tables[i]->stay);
     out.tokens.insert(out.tokens.end(), rest.tokens.begin(), rest.tokens.end());

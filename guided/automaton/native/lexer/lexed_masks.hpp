@@ -74,6 +74,7 @@ class LexedMasks {
     int32_t number = -1;
     int32_t add_to(std::vector<Sequence>& sequences);
   };
+  int32_t top(int32_t place) { return places_.top(place, rests_.depends_on_lines(place)); }
   void add(int32_t place, const Table& table, uint32_t* row);
   void add_from_place(int32_t place, const Table& table, uint32_t* row);
   void add_after(int32_t next_place, const LexerTables::End& end, uint32_t* row);

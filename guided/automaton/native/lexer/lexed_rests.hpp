@@ -140,6 +140,8 @@ class LexedRests {
     return ends_.sure_texts().all() &&
            (!places_.indentation().is_given || (sure_rests_.always_ends(place) && rest(place) < kNever));
   }
+  // Whether the enclosing lines limit the depth of the blocks in completions.
+  bool depends_on_lines(int32_t place) const { return sure_rests_.depends_on_lines(place); }
   // An upper bound on the tokens that complete the parse after a lexeme has ended.
   int64_t rest(int32_t place, LastRead last = kWord) {
     return ends_.sure_texts().any() ? sure_rests_.weight(place, last) : kNever;

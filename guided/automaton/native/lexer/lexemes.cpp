@@ -7,7 +7,8 @@
 namespace guided {
 
 namespace {
-constexpr int kMinNameBytes = 32;  // a state is like a name only if at least this many bytes continue it
+constexpr int kMinNameBytes = 32;   // a state is like a name only if at least this many bytes continue it
+constexpr int kMaxNameLength = 16;  // a name is at most this long before its state leads back to itself
 
 bool contains(const std::vector<LexemeState::Match>& matches, int32_t number) {
   return std::ranges::binary_search(matches, number, {}, &LexemeState::Match::number);
@@ -73,20 +74,14 @@ const std::vector<int32_t>& Lexemes::groups(int32_t id) {
 }
 
 int32_t Lexemes::find_similar(int32_t id) {
-  const LexemeState& state = *states_[id];
-  if (state.width != kUnmeasured || state.open_matches.empty()) return kNoLexeme;
-  const auto byte_count = [&](const Match& match) {
-    return terminals_[match.number].automaton.bytes(match.state).count();
-  };
-  const Match widest = *std::ranges::max_element(state.open_matches, {}, byte_count);
-  if (byte_count(widest) < kMinNameBytes) return kNoLexeme;
-  LexemeState widest_only;
-  widest_only.open_matches.push_back(widest);
-  const int32_t out = make_state(std::move(widest_only));
-  for (uint8_t byte : {'a', ' '}) {  // a state with a loop is faster to walk
-    const int32_t next = out == kNoLexeme ? out : step(out, byte);
-    if (next == kNoLexeme || step(next, byte) != next) continue;
-    if (states_[next]->keywords.empty() && states_[next]->open_matches == std::vector<Match>{widest}) return next;
+  if (states_[id]->width != kUnmeasured || states_[id]->open_matches.empty()) return kNoLexeme;
+  int32_t out = kNoLexeme, max_bytes = kMinNameBytes - 1;
+  for (uint8_t byte : {'a', ' '}) {
+    int32_t state = id, next = step(id, byte);
+    for (int count = 1; next != state && next != kNoLexeme && count < kMaxNameLength; ++count)
+      state = next, next = step(state, byte);
+    if (next != state || !states_[state]->keywords.empty() || states_[state]->open_matches.empty()) continue;
+    if (const int32_t bytes = states_[state]->bytes.count(); bytes > max_bytes) out = state, max_bytes = bytes;
   }
   return out;
 }

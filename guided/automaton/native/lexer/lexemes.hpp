@@ -116,8 +116,8 @@ class Lexemes {
   const std::vector<LexemeState::Step>& steps(int32_t state);
   // The character classes whose characters all lead back to the state.
   CharClasses loops(int32_t state);
-  // A state with fewer terminals that usually continues like this one, or kNoLexeme. For the beginning of a keyword, it
-  // is the state of a name.
+  // A state with a loop that usually continues like this one, or kNoLexeme: the state after many more letters or spaces.
+  // For the beginning of a keyword, it is the state of a name.
   int32_t find_similar(int32_t state);
   // Splits a state into states so that the union of their token tables is its own token table. Terminals that begin
   // with different bytes never compete, so each group of terminals has its own tables, which other sets of terminals

@@ -1,7 +1,6 @@
 #include "lexer/lexer_tables.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace guided {
 
@@ -137,6 +136,14 @@ bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest,
     for (const Spot& spot : *rests_[rest]) compare_at(spot);
   }
   found.remove(removed);
+  for (auto& [label, part] : added.ends) {  // merged, because sorting the many spots of the base again takes longer
+    std::vector<Spot>& to = found.ends[label].spots;
+    const auto middle = static_cast<std::ptrdiff_t>(to.size());
+    sort_unique(part.spots);
+    to.insert(to.end(), part.spots.begin(), part.spots.end());
+    std::inplace_merge(to.begin(), to.begin() + middle, to.end());
+    part.spots.clear();
+  }
   found.add(added);
   return true;
 }
@@ -344,11 +351,13 @@ void LexerTables::WalkResult::remove(const WalkResult& other) {
   for (int32_t id : other.stay.tokens) clear_bit(stay.bits.data(), id);
   for (const auto& [label, part] : other.ends) {
     Part& from = ends[label];
-    const std::set<Spot> spots(part.spots.begin(), part.spots.end());
-    std::erase_if(from.spots, [&](const Spot& spot) { return spots.contains(spot); });
+    std::vector<Spot> spots = part.spots;
+    sort_unique(spots);
+    std::erase_if(from.spots, [&](const Spot& spot) { return std::ranges::binary_search(spots, spot); });
     for (const auto& [competing, tokens] : part.tokens) {
-      const std::set<int32_t> ids(tokens.begin(), tokens.end());
-      std::erase_if(from.tokens[competing], [&](int32_t id) { return ids.contains(id); });
+      std::vector<int32_t> ids = tokens;
+      sort_unique(ids);
+      std::erase_if(from.tokens[competing], [&](int32_t id) { return std::ranges::binary_search(ids, id); });
     }
   }
 }
@@ -402,7 +411,8 @@ LexerTables::Rest LexerTables::all_tokens(int32_t competing) {
 }
 
 LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
-  sort_unique(spots);
+  if (!std::ranges::is_sorted(spots)) std::ranges::sort(spots);
+  spots.erase(std::ranges::unique(spots).begin(), spots.end());
   auto [it, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
   if (!added) return it->second;
   ByteSet bytes;

@@ -96,7 +96,7 @@ int32_t TerminalParser::advance(int32_t state, int32_t symbol) {
 Places::Places(TerminalParser& parser, Lexemes& lexemes)
     : parser_(parser), indentation_(lexemes.indentation()), initial_(parser.initial()) {
   lines_.push_back({.outer = -1, .width = 0, .levels = 1});
-  if (indentation_.is_given) initial_ = intern({.parser = parser.initial(), .lines = 0, .brackets = 0});
+  if (indentation_.is_given) initial_ = intern({.parser = parser.initial(), .lines = kOutermostLine, .brackets = 0});
 }
 
 int32_t Places::intern(Place place) {
@@ -114,10 +114,11 @@ int32_t Places::intern_line(int32_t outer, int32_t width) {
   return it->second;
 }
 
-int32_t Places::top(int32_t place) {
+int32_t Places::top(int32_t place, bool keeps_lines) {
   if (!indentation_.is_given) return parser_.top(place);
   Place top = places_[place];
   top.parser = parser_.top(top.parser);
+  if (!keeps_lines) top.lines = kOutermostLine;
   return intern(top);
 }
 

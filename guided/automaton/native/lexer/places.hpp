@@ -88,9 +88,10 @@ class Places {
   int32_t advance(int32_t place, int32_t label) {
     return indentation_.is_given ? advance_label(place, label) : parser_.advance(place, label);
   }
-  // The place with the same lines and only the top of the parser's stack. It takes the same steps as `place` until they
-  // leave the top (run/top_of_stack.cpp). Callers take no steps with line labels from it.
-  int32_t top(int32_t place);
+  // The place with only the top of the parser's stack. It takes the same steps as `place` until they leave the top
+  // (run/top_of_stack.cpp). `keeps_lines`: with the same lines; otherwise, with the outermost line alone, so that places
+  // in any block share it. Callers take no steps with line labels from it.
+  int32_t top(int32_t place, bool keeps_lines);
   bool leaves_top(int32_t place) const { return parser_.leaves_top(parser(place)); }
   // Calls visit(width) for the widths that the next line may have: the widths of the enclosing lines, and one width
   // that is larger than the innermost and at least `min_width`.
@@ -118,6 +119,7 @@ class Places {
   struct Lines {
     int32_t outer, width, levels;
   };
+  static constexpr int32_t kOutermostLine = 0;  // of width 0, without enclosing lines
   int32_t advance_label(int32_t place, int32_t label);
   int32_t advance_line(int32_t place, int32_t width);
   int32_t intern(Place place);

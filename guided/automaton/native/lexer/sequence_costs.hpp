@@ -106,6 +106,8 @@ class TerminalRests {
   int64_t weight(int32_t place, LastRead last = kWord);
   // Whether all places that are reachable from this place can be completed, if this place can.
   bool always_ends(int32_t place) { return costs_.always_ends(nesting(lines(place))); }
+  // Whether fewer blocks may nest at the place than lightest sequences may need.
+  bool depends_on_lines(int32_t place) const { return nesting(lines(place)) < costs_.max_nesting(); }
 
  private:
   using Rest = std::array<int64_t, kSpace + 1>;  // by what was read last
