@@ -1,25 +1,39 @@
 #include "composed/leaving_tokens.hpp"
 
+#include <set>
+
 namespace guided {
 
 std::vector<LeavingTokens::LeavingToken>& LeavingTokens::find(Spot spot) {
   if (const auto it = tokens_by_spot_.find(spot); it != tokens_by_spot_.end()) return it->second;
-  std::vector<LeavingToken> out;
-  std::vector<Entry> exits;
-  walk(spot, 0, false, exits, out);
-  std::set<Entry> visited;
-  for (size_t i = 0; i < exits.size(); ++i) {
-    const Entry exit = exits[i];
-    for (int32_t next : graph_.at(exit.occurrence).next) {
-      if (!visited.insert({next, exit.node}).second) continue;
-      const States& part = *parts_[graph_.at(next).part];
-      const Spot first{next, part.initial()};
-      if (part.accepting(first.state)) exits.push_back({next, exit.node});
-      walk(first, exit.node, true, exits, out);
-    }
+  Walk walk;
+  follow(spot, {0}, nullptr, walk);
+  while (!walk.exits.empty()) {
+    const auto [occurrence, nodes] = *walk.exits.begin();
+    walk.exits.erase(walk.exits.begin());
+    for (int32_t next : graph_.at(occurrence).next) enter(next, nodes, walk);
   }
-  memory_ += out.size() * sizeof(LeavingToken) + 100;
-  return tokens_by_spot_[spot] = std::move(out);
+  memory_ += walk.out.size() * sizeof(LeavingToken) + 100;
+  return tokens_by_spot_[spot] = std::move(walk.out);
+}
+
+// A part begins at these nodes.
+void LeavingTokens::enter(int32_t occurrence, const std::vector<int32_t>& nodes, Walk& walk) {
+  Visits& visits = walk.visits[occurrence];
+  if (visits.is_entered.empty()) {
+    visits.is_entered.resize(vocabulary_.trie.nodes().size());
+    visits.states.resize(vocabulary_.trie.nodes().size(), kUnknown);
+  }
+  std::vector<int32_t> new_nodes;
+  for (int32_t node : nodes)
+    if (!std::exchange(visits.is_entered[node], 1)) new_nodes.push_back(node);
+  if (new_nodes.empty()) return;
+  const States& part = *parts_[graph_.at(occurrence).part];
+  if (part.accepting(part.initial())) {
+    std::vector<int32_t>& exits = walk.exits[occurrence];
+    exits.insert(exits.end(), new_nodes.begin(), new_nodes.end());
+  }
+  follow({occurrence, part.initial()}, new_nodes, &visits, walk);
 }
 
 // The classes of the characters with which the text after an occurrence can begin.
@@ -45,35 +59,37 @@ CharClasses LeavingTokens::classes_after(int32_t occurrence) {
   return classes_after_[occurrence] = classes;
 }
 
-// Walks below a node of the trie. `begins_here`: the part begins at this node, so the tokens that it reads have left
-// another part.
-void LeavingTokens::walk(Spot from, int32_t node, bool begins_here, std::vector<Entry>& exits,
-                         std::vector<LeavingToken>& out) {
+// Walks below these nodes of the trie, from a state of a part. `visits`: of the part, if it begins at the nodes, so the
+// tokens that it reads have left another part; otherwise null.
+void LeavingTokens::follow(Spot from, const std::vector<int32_t>& nodes, Visits* visits, Walk& walk) {
   States& part = *parts_[graph_.at(from.occurrence).part];
   const bool has_next_part = !graph_.at(from.occurrence).next.empty();
-  if (!begins_here && !has_next_part) return;
+  if (!visits && !has_next_part) return;
   const TokenTrie& trie = vocabulary_.trie;
   const CharClasses after = classes_after(from.occurrence);
+  std::vector<int32_t> exits;
   const StatesLock lock(part);
-  std::vector<std::pair<int32_t, int32_t>> todo{{node, from.state}};  // pairs of a node and a state
+  std::vector<std::pair<int32_t, int32_t>> todo;  // pairs of a node and a state
+  for (int32_t node : nodes) todo.emplace_back(node, from.state);
   auto visit = [&](int32_t child, int32_t state) {
     const TokenTrie::Node& child_node = trie.nodes()[child];
     const bool may_end_below = (child_node.classes_below & after) != 0;
-    if (!begins_here && !may_end_below) return;
+    if (!visits && !may_end_below) return;
     const int32_t to = part.step(state, child_node.byte);
     if (to == kDead) return;
-    if (begins_here && child_node.payload_hi > child_node.payload_lo && part.ends_token(to))
+    if (visits && std::exchange(visits->states[child], to) == to) return;
+    if (visits && child_node.payload_hi > child_node.payload_lo && part.ends_token(to))
       for (int32_t i = child_node.payload_lo; i < child_node.payload_hi; ++i)
-        out.push_back({trie.payloads()[i], {from.occurrence, to}});
+        walk.out.push_back({trie.payloads()[i], {from.occurrence, to}});
     if (child_node.children == 0) return;
     const bool ends = may_end_below && part.accepting(to);
-    if (ends) exits.push_back({from.occurrence, child});
-    if (begins_here || ends || (child_node.classes_below & ~part.loops(to)) != 0) todo.emplace_back(child, to);
+    if (ends) exits.push_back(child);
+    if (visits || ends || (child_node.classes_below & ~part.loops(to)) != 0) todo.emplace_back(child, to);
   };
   while (!todo.empty()) {
     const auto [parent, state] = todo.back();
     todo.pop_back();
-    const CharClasses loops = parent == 0 && !begins_here && !part.accepting(state) ? part.loops(state) : 0;
+    const CharClasses loops = parent == 0 && !visits && !part.accepting(state) ? part.loops(state) : 0;
     if (loops == 0) {
       trie.children(parent, part.bytes(state), [&](int32_t child) { visit(child, state); });
       continue;
@@ -83,6 +99,9 @@ void LeavingTokens::walk(Spot from, int32_t node, bool begins_here, std::vector<
       for (const ClassTokens::Edge& edge : tokens->edges[byte]) visit(edge.node, state);
     });
   }
+  if (exits.empty()) return;
+  std::vector<int32_t>& all_exits = walk.exits[from.occurrence];
+  all_exits.insert(all_exits.end(), exits.begin(), exits.end());
 }
 
 void LeavingTokens::clear() {

@@ -4,16 +4,19 @@
 // leads. The part's own mask has the tokens that stay in the part.
 //
 // How: a walk of the trie of tokens with only this part. At each node where the part may end, the next parts begin, and
-// the tokens below the node leave the part. Each part is walked under its own lock, so the nodes are first collected in
-// a list. Nodes below which no token contains a first character of the text after the part are skipped: if a fence,
-// "```", follows a program, only tokens with a backquote are walked. Inside a long lexeme, most characters lead back to
-// the state and the part cannot end. There, only the other characters are walked.
+// the tokens below the node leave the part. Each part is walked under its own lock, so the nodes are first collected.
+//  - Nodes below which no token contains a first character of the text after the part are skipped: if a fence, "```",
+//    follows a program, only tokens with a backquote are walked.
+//  - Inside a long lexeme, most characters lead back to the state and the part cannot end. There, only the other
+//    characters are walked.
+//  - A part that may begin at each character, such as free text, soon reaches the states of an earlier beginning. No
+//    part is walked twice below a node in the same state.
 //
 // Cost: the visited nodes of the trie, once for each state; then a look-up.
 #pragma once
 
 #include <map>
-#include <set>
+#include <utility>
 
 #include "composed/part_graph.hpp"
 
@@ -41,12 +44,19 @@ class LeavingTokens {
   void clear();
 
  private:
-  struct Entry {
-    int32_t occurrence, node;
-    auto operator<=>(const Entry&) const = default;
+  // Where a part was visited after another part had ended, by node of the trie.
+  struct Visits {
+    std::vector<uint8_t> is_entered;  // whether the part began there
+    std::vector<int32_t> states;      // the last state of the part in which the node was visited, or kUnknown
   };
+  struct Walk {
+    std::vector<LeavingToken> out;
+    std::map<int32_t, std::vector<int32_t>> exits;  // by occurrence: the nodes at which it ended; not followed yet
+    std::map<int32_t, Visits> visits;               // by occurrence
+  };
+  void enter(int32_t occurrence, const std::vector<int32_t>& nodes, Walk& walk);
+  void follow(Spot from, const std::vector<int32_t>& nodes, Visits* visits, Walk& walk);
   CharClasses classes_after(int32_t occurrence);
-  void walk(Spot from, int32_t node, bool is_begun, std::vector<Entry>& exits, std::vector<LeavingToken>& out);
 
   const PartGraph& graph_;
   const std::vector<std::shared_ptr<States>>& parts_;
