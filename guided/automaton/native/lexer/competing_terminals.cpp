@@ -6,6 +6,7 @@ namespace guided {
 
 int32_t CompetingTerminals::compute_advance(int32_t competing, uint8_t byte) {
   std::vector<int32_t> next;
+  CallMeter::work(kLookup * static_cast<int64_t>(1 + sets_[competing].size()));
   for (int32_t competitor : sets_[competing]) {
     const int32_t next_state = lexemes_.step(competitor, byte);
     if (next_state == kNoLexeme) continue;
@@ -47,6 +48,9 @@ int32_t CompetingTerminals::intern(std::vector<int32_t>&& competing) {
   sort_unique(competing);
   auto [it, added] = ids_.try_emplace(competing, size());
   if (added) {
+    const size_t bytes = 2 * competing.size() * sizeof(int32_t) + 1200;
+    memory_ += bytes;
+    CallMeter::memory(bytes);
     sets_.push_back(std::move(competing));
     rows_.push_back(std::make_unique<std::array<int32_t, 256>>());
     rows_.back()->fill(kUnknown);

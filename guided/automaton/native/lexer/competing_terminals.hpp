@@ -55,12 +55,14 @@ class CompetingTerminals {
   int32_t add(int32_t competing, int32_t lexeme);
   const std::vector<int32_t>& members(int32_t competing) const { return sets_[competing]; }  // lexer states
   int32_t size() const { return static_cast<int32_t>(sets_.size()); }
+  size_t memory() const { return memory_; }
 
  private:
   int32_t intern(std::vector<int32_t>&& competing);
   int32_t compute_advance(int32_t competing, uint8_t byte);
 
   Lexemes& lexemes_;
+  size_t memory_ = 0;
   std::vector<std::vector<int32_t>> sets_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
   std::vector<std::unique_ptr<ByteSet>> surviving_bytes_;

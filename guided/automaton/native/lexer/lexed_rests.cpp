@@ -11,6 +11,7 @@ namespace guided {
 namespace {
 constexpr size_t kMaxLexerStates = 2048;   // the limit on the lexer states that one search visits
 constexpr size_t kMaxFreeEndStates = 256;  // the same for a search for one end
+constexpr int64_t kEndSearchWork = 24;     // units of CallMeter for each state of these searches
 }  // namespace
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
@@ -43,6 +44,7 @@ std::pair<std::string, std::vector<UnfinishedLexeme>> path_to(const std::vector<
 // Records that a lexeme ends at a node. Returns false if no tokens spell its text.
 bool LexemeEnds::record_end(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
   const auto [text, path] = path_to(nodes, node);
+  CallMeter::work(kEndSearchWork * static_cast<int64_t>(path.size()));
   const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
   if (tokens[0] >= kNever) return false;
   const LexemeState& state = lexemes_.state(nodes[node].unfinished.lexeme);
@@ -76,6 +78,7 @@ bool LexemeEnds::record_line(const std::vector<Node>& nodes, int32_t node, int32
 void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, const FreeEnd& end) {
   const auto [bytes, path] = path_to(nodes, node);
   const std::string text = bytes + end.text;
+  CallMeter::work(kEndSearchWork * static_cast<int64_t>(path.size() + text.size()));
   const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
   for (size_t k = 0; k < path.size(); ++k) {
     FreeEnd& out = free_ends_[pair_key(path[k].lexeme, path[k].competing)];
@@ -86,6 +89,11 @@ void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, c
   }
 }
 
+void LexemeEnds::add_memory(size_t bytes) {
+  memory_ += bytes;
+  CallMeter::memory(bytes);
+}
+
 const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
   const uint64_t key = pair_key(from.lexeme, from.competing);
   if (const auto it = free_ends_.find(key); it != free_ends_.end()) return it->second;
@@ -93,6 +101,7 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
   std::unordered_set<uint64_t> seen{pair_key(lexemes_.state(from.lexeme).representative, from.competing)};
   for (int32_t i = 0; i < static_cast<int32_t>(nodes.size()) && nodes.size() < kMaxFreeEndStates; ++i) {
     const UnfinishedLexeme current = nodes[i].unfinished;
+    CallMeter::work(kEndSearchWork);
     const LexemeState& state = lexemes_.state(current.lexeme);
     const auto known = free_ends_.find(pair_key(current.lexeme, current.competing));
     if (known != free_ends_.end() && known->second.is_found()) {
@@ -109,10 +118,12 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
       }
     }
     competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
+      CallMeter::work(kLookup);
       if (seen.insert(pair_key(lexemes_.state(lexeme).representative, competing)).second)
         nodes.push_back({{lexeme, competing}, i, byte});
     });
   }
+  add_memory(sizeof(FreeEnd) + 64);
   return free_ends_[key];
 }
 
@@ -133,6 +144,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   int32_t i = 0;
   for (; i < static_cast<int32_t>(nodes.size()) && found.size() < wanted_count && nodes.size() < kMaxLexerStates; ++i) {
     const UnfinishedLexeme current = nodes[i].unfinished;
+    CallMeter::work(kEndSearchWork);
     const LexemeState& state = lexemes_.state(current.lexeme);
     const bool is_line = lexemes_.indentation().is_line(state.label);
     const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.is_ignored};
@@ -153,6 +165,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
       }
     }
     competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
+      CallMeter::work(kLookup);
       const LexemeState& next = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(next.label);
       if (seen.emplace(next.representative, competing, begins_line).second)
@@ -161,6 +174,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   }
   Ends& out = entry(from);
   out.is_searched = true;
+  add_memory(sizeof(Ends) + 64 + (out.list.size() + all.size()) * sizeof(End));
   out.has_all = i == static_cast<int32_t>(nodes.size());
   if (out.has_all) out.all = std::move(all);
   out.is_complete = i == static_cast<int32_t>(nodes.size()) || found.size() >= wanted_count;

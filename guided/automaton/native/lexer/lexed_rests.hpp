@@ -72,8 +72,10 @@ class LexemeEnds {
   // A lower bound on the width of the line; kNever if the lexeme cannot become a line.
   int64_t min_width(UnfinishedLexeme unfinished) { return ends(unfinished), entry(unfinished).min_width; }
   SafeWitnesses& sure_texts() { return sure_texts_; }
+  size_t memory() const { return memory_; }
 
  private:
+  void add_memory(size_t bytes);
   struct Ends {
     bool is_searched = false, is_complete = false, has_all = false;
     int64_t min_width = kNever;
@@ -98,6 +100,7 @@ class LexemeEnds {
   const TokenVocabulary& vocabulary_;
   std::unordered_map<uint64_t, Ends> ends_;
   std::unordered_map<uint64_t, FreeEnd> free_ends_;
+  size_t memory_ = 0;
 };
 
 // The distance from a reading to the end: decides whether the output can be completed, and with how many tokens.

@@ -56,7 +56,11 @@ LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, 
   memory_limit_.add_carried(measure_memory());
 }
 
+// Fails if the lexer has too many states. The failure marks it as broken, so a fresh lexer replaces it.
 size_t LexedStates::measure_memory() {
+  const auto lexer_memory = static_cast<int64_t>(lexer_->memory());
+  if (const int64_t max_memory = limits().max_added_memory(); lexer_memory > max_memory)
+    throw LimitFailure("memory", static_cast<double>(lexer_memory), static_cast<double>(max_memory));
   return memory_ = parser_.arena().bytes() + places_.memory() + readings_.memory() + rests_.memory() + masks_.memory();
 }
 

@@ -213,9 +213,11 @@ int32_t Lexemes::step(int32_t from, uint8_t byte) {
   if (!from_state.row) {
     from_state.row = std::make_unique<std::array<int32_t, 256>>();
     from_state.row->fill(kUnknown);
+    add_memory(sizeof(*from_state.row));
   }
   const int32_t known_next = (*from_state.row)[byte];
   if (known_next != kUnknown) return known_next;
+  CallMeter::work(kLookup * static_cast<int64_t>(2 + from_state.open_matches.size() + from_state.keywords.size()));
   LexemeState next;
   const Match* winner = nullptr;
   bool is_wanted = false;
@@ -264,6 +266,7 @@ const std::vector<LexemeState::Step>& Lexemes::steps(int32_t from) {
   std::vector<int32_t> last_states, next_states;  // the width, and the states of the automata
   int32_t next = kNoLexeme;
   const ByteSet bytes = state.bytes;
+  CallMeter::work(bytes.count() * static_cast<int64_t>(1 + state.open_matches.size() + state.keywords.size()));
   bytes.each([&](uint8_t byte) {
     next_states.assign(1, width_after(state.width, byte));
     for (const Match& match : state.open_matches)
@@ -304,6 +307,11 @@ int32_t Lexemes::make_state(LexemeState&& state) {
   return intern(std::move(state));
 }
 
+void Lexemes::add_memory(size_t bytes) {
+  memory_ += bytes;
+  CallMeter::memory(bytes);
+}
+
 int32_t Lexemes::intern(LexemeState&& state) {
   std::vector<int32_t> key{state.label, state.is_ignored, state.competitor, state.width};
   for (const Match& match : state.open_matches) key.insert(key.end(), {match.number, match.state, match.is_wanted});
@@ -311,6 +319,8 @@ int32_t Lexemes::intern(LexemeState&& state) {
   for (const Match& match : state.keywords) key.insert(key.end(), {match.number, match.state, match.is_wanted});
   auto [it, added] = ids_.try_emplace(key, size());
   if (!added) return it->second;
+  add_memory(sizeof(LexemeState) + 160 +
+             12 * key.size());  // the keys of `ids_` and `representatives_`, and the matches
   const int32_t id = it->second;
   if (indentation_.is_line(state.label)) key[0] = indentation_.line(0);
   key[3] = std::min(state.width, 0);

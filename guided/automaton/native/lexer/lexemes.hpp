@@ -129,9 +129,11 @@ class Lexemes {
   std::vector<LexerKeyword>& keywords() { return keywords_; }
   const Indentation& indentation() const { return indentation_; }
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
+  size_t memory() const { return memory_; }
 
  private:
   using Match = LexemeState::Match;
+  void add_memory(size_t bytes);
   int32_t width_after(int32_t width, uint8_t byte) const;
   int32_t relevant_width(int32_t width, const std::vector<Match>& open_matches);
   bool can_end_in_line(int32_t terminal, int32_t state);
@@ -147,6 +149,7 @@ class Lexemes {
   std::map<Match, bool> can_end_in_line_;  // by terminal and state
   std::vector<int32_t> group_ids_;         // by terminal
   std::vector<std::unique_ptr<LexemeState>> states_;
+  size_t memory_ = 0;  // of `states_`
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_, representatives_, starts_;
 };
 
