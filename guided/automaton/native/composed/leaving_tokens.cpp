@@ -5,11 +5,11 @@ namespace guided {
 std::vector<LeavingTokens::LeavingToken>& LeavingTokens::find(Spot spot) {
   if (const auto it = tokens_by_spot_.find(spot); it != tokens_by_spot_.end()) return it->second;
   std::vector<LeavingToken> out;
-  std::vector<Entry> exits;
+  std::vector<PartEnd> exits;
   walk(spot, 0, false, exits, out);
-  std::set<Entry> visited;
+  std::set<PartEnd> visited;
   for (size_t i = 0; i < exits.size(); ++i) {
-    const Entry exit = exits[i];
+    const PartEnd exit = exits[i];
     for (int32_t next : graph_.at(exit.occurrence).next) {
       if (!visited.insert({next, exit.node}).second) continue;
       const States& part = *parts_[graph_.at(next).part];
@@ -24,7 +24,7 @@ std::vector<LeavingTokens::LeavingToken>& LeavingTokens::find(Spot spot) {
 
 // Walks below a node of the trie. `begins_here`: the part begins at this node, so the tokens that it reads have left
 // another part.
-void LeavingTokens::walk(Spot from, int32_t node, bool begins_here, std::vector<Entry>& exits,
+void LeavingTokens::walk(Spot from, int32_t node, bool begins_here, std::vector<PartEnd>& exits,
                          std::vector<LeavingToken>& out) {
   States& part = *parts_[graph_.at(from.occurrence).part];
   const bool has_next_part = !graph_.at(from.occurrence).next.empty();

@@ -38,11 +38,12 @@ class LeavingTokens {
   void clear();
 
  private:
-  struct Entry {
+  // A node of the trie at which an occurrence of a part may end.
+  struct PartEnd {
     int32_t occurrence, node;
-    auto operator<=>(const Entry&) const = default;
+    auto operator<=>(const PartEnd&) const = default;
   };
-  void walk(Spot from, int32_t node, bool is_begun, std::vector<Entry>& exits, std::vector<LeavingToken>& out);
+  void walk(Spot from, int32_t node, bool begins_here, std::vector<PartEnd>& exits, std::vector<LeavingToken>& out);
 
   const PartGraph& graph_;
   const std::vector<std::shared_ptr<States>>& parts_;
