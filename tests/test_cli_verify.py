@@ -78,7 +78,7 @@ def test_a_budget(tmp_path):
     text = '{"name": "Ana"}'
     assert run("verify", "--schema", PERSON, "--text", text, "--max-tokens", "15")[0] == 0
     code, out, _ = run("verify", "--schema", PERSON, "--text", text, "--max-tokens", "14")
-    assert code == 1 and "the budget does not: 1 would be left, and the shortest known completion has 2" in out
+    assert code == 1 and "the budget does not (tokens left after it: 1, shortest known completion: 2)" in out
     code, _, err = run("verify", "--schema", PERSON, "--text", text, "--max-tokens", "1")
     assert code == 2 and "the shortest known completion has 2 tokens, but the budget is 1" in err
 

@@ -116,7 +116,7 @@ def test_the_quick_look_passes_over_nothing(draft):
     options = JsonSchemaOptions(draft=draft)
     for name in (*(KEYWORDS.keys() - {"$schema"}), *DESCRIPTIVE_NAMES, "requierd", "x-a"):
         library = Library({name: True}, options, {}, guided.Limits())
-        assert library.noteworthy_schemas or not list(UnenforcedFinder(library, options).findings(library.root)), name
+        assert library.schemas_to_report or not list(UnenforcedFinder(library, options).findings(library.root)), name
 
 
 def test_one_warning_names_all_and_each_compilation_warns():

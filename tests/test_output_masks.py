@@ -189,8 +189,8 @@ def test_tokens_that_only_the_budget_refuses(text, max_tokens):
         explanation = masks.explain()
         assert not explanation.accepted
         assert explanation.reason == (
-            "the specification allows the token, but the budget does not: 2 would be left, and the shortest known "
-            "completion has 3"
+            "the specification allows the token, but the budget does not (tokens left after it: 2, shortest known "
+            "completion: 3)"
         )
     assert guided.masks_of(grammar, ids).refused_at is None
 

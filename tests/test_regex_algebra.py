@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.frontends.regex.algebra import Edges, alt, conj, negate, repeat, seq
+from guided.frontends.regex.algebra import EndCharacters, alt, conj, negate, repeat, seq
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import EMPTY_STRING, Terms, partition
 from guided.frontends.regex.state_elimination import eliminate
@@ -79,11 +79,11 @@ def test_constructors(nodes: list[Node], bound: tuple[int, int | None]) -> None:
 
 @given(ir, ranges_of_letters, st.booleans(), st.booleans())
 def test_restriction_by_the_first_or_last_character(node: Node, ranges: Ranges, empty: bool, last: bool) -> None:
-    cut = Edges().restrict(node, ranges, empty, last)
+    cut = EndCharacters().restrict(node, ranges, empty, last)
     for text in TEXTS:
         allowed = contains(ranges, ord(text[-1 if last else 0])) if text else empty
         assert matches(cut, text) == (allowed and matches(node, text)), text
-    nullable, edge = Edges().find_edge(node, last)
+    nullable, edge = EndCharacters().find_end(node, last)
     assert nullable == matches(node, "")
     assert all(contains(edge, ord(text[-1 if last else 0])) for text in language(node) if text)
 

@@ -37,7 +37,7 @@ def can_read_blocks(k: Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The new tokens of a step in which some sequence has more than one.
+    """The new tokens of a step in which some sequence has more than one new token.
 
     Attributes:
         queries: int32 (sequences + 1,): the offsets at which each sequence's new tokens begin, and the total.

@@ -15,7 +15,7 @@ def check_entries(grammar: Grammar) -> None:
 
     The core cannot check whether a value can still become an unseen one within the limit.
     """
-    seen = {is_in_entry: ByIdentity[object, None]() for is_in_entry in (False, True)}  # members have no serial number
+    seen = {is_in_entry: ByIdentity[object, None]() for is_in_entry in (False, True)}  # a `Member` has no serial number
     todo: list[tuple[Node, bool]] = [(node, False) for node in grammar.rules.values()]
     while todo:
         node, is_in_entry = todo.pop()

@@ -260,11 +260,11 @@ def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> 
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
     fields = template.count("%") + template.count("{")
-    charge(len(template) + fields * sum(_measure_text(argument) for argument in args))
+    charge(len(template) + fields * sum(_measure_printed_text(argument) for argument in args))
     return make()
 
 
-def _measure_text(value: Any) -> int:
+def _measure_printed_text(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(str(value))
 
 
@@ -409,5 +409,5 @@ _ENVIRONMENT: Final = _Environment()
 
 
 def environment() -> _Environment:
-    """The environment, shared by all renderings; it stores no state of any."""
+    """The environment, shared by all renderings. It stores no state of a rendering."""
     return _ENVIRONMENT

@@ -6,10 +6,10 @@ import argparse
 import math
 from collections.abc import Callable
 
-__all__ = ["at_least", "bias", "ids", "real"]
+__all__ = ["bias", "ids", "integer", "real"]
 
 
-def at_least(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
+def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     """An argument type: integers from `minimum` to `maximum`."""
 
     def read(text: str) -> int:
@@ -45,7 +45,7 @@ def real(minimum: float, maximum: float = math.inf) -> Callable[[str], float]:
 
 def ids(text: str) -> list[int]:
     """Token ids, separated by commas."""
-    return [at_least(0)(part.strip()) for part in text.split(",")]
+    return [integer(0)(part.strip()) for part in text.split(",")]
 
 
 def bias(text: str) -> tuple[int, float]:
@@ -53,4 +53,4 @@ def bias(text: str) -> tuple[int, float]:
     id, sign, number = text.partition("=")
     if not sign:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form ID=BIAS, such as 17=-5")
-    return at_least(0)(id), real(-100, 100)(number)
+    return integer(0)(id), real(-100, 100)(number)

@@ -18,7 +18,7 @@ from time import perf_counter
 from time import perf_counter_ns as clock
 from typing import Any, Final
 
-from guided.cli.arguments import at_least
+from guided.cli.arguments import integer
 from guided.cli.console import DONE, InputError, Progress, print_json, read_text
 from guided.cli.specification import GENERATION, Specification, add_specification, read_specification
 from guided.cli.vocabularies import add_vocabulary, load_vocabulary
@@ -56,11 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a text to match; may be repeated (default: random texts)",
     )
-    group.add_argument("--n", type=at_least(1), default=10, metavar="N", help="number of random texts (default: 10)")
+    group.add_argument("--n", type=integer(1), default=10, metavar="N", help="number of random texts (default: 10)")
     group.add_argument(
-        "--max-tokens", type=at_least(1), default=200, metavar="N", help="tokens of a random text (default: 200)"
+        "--max-tokens", type=integer(1), default=200, metavar="N", help="tokens of a random text (default: 200)"
     )
-    group.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="seed of the random texts (default: 0)")
+    group.add_argument("--seed", type=integer(0), default=0, metavar="N", help="seed of the random texts (default: 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import argparse
 import os
 from typing import Final
 
-from guided.cli.arguments import at_least
+from guided.cli.arguments import integer
 from guided.cli.console import DONE, NEGATIVE, InputError, print_json, read_text
 from guided.cli.specification import add_specification, read_specification
 from guided.cli.vocabularies import add_vocabulary, load_vocabulary
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     continuation_group = group.add_mutually_exclusive_group()
     continuation_group.add_argument("--text", metavar="TEXT", help="a text: is it allowed next?")
-    continuation_group.add_argument("--token", type=at_least(0), metavar="ID", help="a token: is it allowed next?")
+    continuation_group.add_argument("--token", type=integer(0), metavar="ID", help="a token: is it allowed next?")
 
 
 def run(arguments: argparse.Namespace) -> int:

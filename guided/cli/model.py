@@ -6,7 +6,7 @@ import argparse
 import gc
 from typing import TYPE_CHECKING, Final
 
-from guided.cli.arguments import at_least
+from guided.cli.arguments import integer
 from guided.cli.console import InputError, Progress
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MODEL_HELP: Final = (
 
 
 def add_model_options(group: argparse._ArgumentGroup) -> None:
-    """Options for loading the model, except its name, and for its device."""
+    """Add the options for the model and its device, except the model's name."""
     group.add_argument(
         "--adapter", metavar="DIR", help="a LoRA adapter for the model, as PEFT saves it (default: none)"
     )
@@ -43,21 +43,21 @@ def add_model_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--tensor-parallel",
-        type=at_least(1),
+        type=integer(1),
         default=1,
         metavar="N",
         help="split each layer across N processes, one per GPU (default: 1)",
     )
     group.add_argument(
         "--pipeline-parallel",
-        type=at_least(1),
+        type=integer(1),
         default=1,
         metavar="N",
         help="split the layers across N processes (default: 1)",
     )
     group.add_argument(
         "--threads",
-        type=at_least(1, 1024),
+        type=integer(1, 1024),
         metavar="N",
         help="CPU threads (default: the number of cores for this process)",
     )

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from guided.cli.arguments import at_least, bias, ids, real
+from guided.cli.arguments import bias, ids, integer, real
 from guided.cli.console import InputError
 from guided.cli.kinds import OPTIONS_OF
 
@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--reasoning-end", metavar="TEXT", help="the end marker of the model's reasoning, such as '</think>'; the "
         "specification applies after it")  # fmt: skip
     add_tools(group)
-    add("--drafts", type=at_least(0, 64), metavar="N", help="tokens to draft for each forward pass, from earlier text "
+    add("--drafts", type=integer(0, 64), metavar="N", help="tokens to draft for each forward pass, from earlier text "
         "or with --draft-model; the output does not change (default: 4 with a draft model, otherwise 0)")  # fmt: skip
     add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would produce")
     add(
@@ -60,8 +60,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "a raw prompt, remove the last tokens of the prompt, and generate their text again")  # fmt: skip
     group = parser.add_argument_group("log probabilities (--json)")
     add = group.add_argument
-    add("--logprobs", type=at_least(0), metavar="K", help="report them for each token and the K most likely tokens")
-    add("--prompt-logprobs", type=at_least(0), metavar="K", help="the same for the tokens of the prompt")
+    add("--logprobs", type=integer(0), metavar="K", help="report them for each token and the K most likely tokens")
+    add("--prompt-logprobs", type=integer(0), metavar="K", help="the same for the tokens of the prompt")
     add(
         "--logprobs-mode",
         choices=("raw", "masked"),
@@ -99,41 +99,39 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
     )
     add("--temperature", type=real(0), metavar="T", help="0: the most likely token (default: 0)")
     add("--min-p", type=real(0, 1), metavar="P", help="only tokens at least P times as likely as the most likely one")
-    add("--top-k", type=at_least(1), metavar="K", help="only the K most likely tokens")
+    add("--top-k", type=integer(1), metavar="K", help="only the K most likely tokens")
     add("--top-p", type=real(1e-9, 1), metavar="P", help="only the most likely tokens, with this total probability")
     add("--sampling", choices=("masked", "exact"), help="exact: sample from the model's distribution under the "
         "specification; needs a temperature and more forward passes (default: masked)")  # fmt: skip
     add(
         "--max-passes",
-        type=at_least(1),
+        type=integer(1),
         metavar="N",
         help="maximum forward passes for --sampling exact or --retries (default: 1000)",
     )
-    add("--retries", type=at_least(0, 64), metavar="N", help="write a doubtful value again N times, and keep the "
+    add("--retries", type=integer(0, 64), metavar="N", help="write a doubtful value again N times, and keep the "
         "version that the model prefers without the mask (default: 0)")  # fmt: skip
     add("--retry-below", type=real(0, 1), metavar="C", help="a value is doubtful below this confidence (default: 0.5)")
     add(
         "--seed",
-        type=at_least(0, 2**64 - 1),
+        type=integer(0, 2**64 - 1),
         metavar="N",
         help="the same seed gives the same answer (default: a random seed)",
     )
-    add("--n", type=at_least(1), metavar="N", help="number of answers, with seeds SEED, SEED + 1, ... (default: 1)")
+    add("--n", type=integer(1), metavar="N", help="number of answers, with seeds SEED, SEED + 1, ... (default: 1)")
 
 
 def _add_length(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--max-tokens",
-        type=at_least(1),
+        type=integer(1),
         metavar="N",
         help="maximum tokens of the text, with forced tokens (default: 256)",
     )
     add("--budget-ramp", type=real(0, 100), metavar="R", help="near the end of --max-tokens, lower by up to R the "
         "logits of tokens that make the answer longer; 0: never (default: 1)")  # fmt: skip
-    add(
-        "--min-tokens", type=at_least(0), metavar="N", help="do not end before N tokens, unless only the end is allowed"
-    )
+    add("--min-tokens", type=integer(0), metavar="N", help="do not end before N tokens, unless only the end is allowed")
     add("--stop", action="append", metavar="TEXT", help="end before this string; may be repeated")
     add(
         "--stop-regex",
@@ -220,7 +218,7 @@ def _are_grammars(value: object) -> bool:
 
 def _parse_think_first(text: str) -> int | str:
     """The argument of --think-first."""
-    return text if text == "answer" else at_least(1)(text)
+    return text if text == "answer" else integer(1)(text)
 
 
 _INTEGER, _NUMBER, _BOOLEAN = ("an integer", _is_integer), ("a number", _is_number), ("true or false", _is_boolean)

@@ -9,7 +9,7 @@ import argparse
 import random
 import secrets
 
-from guided.cli.arguments import at_least
+from guided.cli.arguments import integer
 from guided.cli.console import DONE, InputError, Progress, print_json
 from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.matching import GrammarCompiler, GrammarMatcher
@@ -35,13 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     add_specification(parser, required=True, generating=True)
     group = parser.add_argument_group("sampling")
-    group.add_argument("--n", type=at_least(1), default=1, metavar="N", help="the number of texts (default: 1)")
+    group.add_argument("--n", type=integer(1), default=1, metavar="N", help="the number of texts (default: 1)")
     group.add_argument(
-        "--seed", type=at_least(0), metavar="N", help="the same seed gives the same texts (a random seed)"
+        "--seed", type=integer(0), metavar="N", help="the same seed gives the same texts (a random seed)"
     )
     group.add_argument(
         "--max-length",
-        type=at_least(0),
+        type=integer(0),
         default=200,
         metavar="BYTES",
         help="the maximum length of a text (default: 200)",

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from guided.cli.arguments import at_least, real
+from guided.cli.arguments import integer, real
 from guided.cli.console import InputError, read_text
 from guided.cli.options import add_tools, find_tools
 from guided.server.settings import Settings
@@ -33,7 +33,7 @@ def _add_network(group: argparse._ArgumentGroup) -> None:
         "--host", default="127.0.0.1", help="an address of this machine; 0.0.0.0: all (default: %(default)s)"
     )
     group.add_argument(
-        "--port", type=at_least(0, 65535), default=8000, metavar="N", help="0: any free port (default: 8000)"
+        "--port", type=integer(0, 65535), default=8000, metavar="N", help="0: any free port (default: 8000)"
     )
     group.add_argument(
         "--uds", metavar="PATH", help="listen at this Unix socket instead of a host and port (default: none)"
@@ -181,7 +181,7 @@ def _add_logs(group: argparse._ArgumentGroup) -> None:
 def _add_number(group: argparse._ArgumentGroup, option: str, description: str, *, minimum: int = 0) -> None:
     default = getattr(_DEFAULTS, option[2:].replace("-", "_"))
     group.add_argument(
-        option, type=at_least(minimum), default=default, metavar="N", help=f"{description} (default: {default})"
+        option, type=integer(minimum), default=default, metavar="N", help=f"{description} (default: {default})"
     )
 
 

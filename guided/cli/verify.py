@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from guided.cli.arguments import at_least
+from guided.cli.arguments import integer
 from guided.cli.console import DONE, NEGATIVE, InputError, Progress, print_json, read_text
 from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.cli.texts import add_texts, read_texts
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ids", metavar="FILE", help="a file with the token ids of one output on each line, see below")
     add_texts(group, "encode and verify")
     group.add_argument(
-        "--max-tokens", type=at_least(0), metavar="N", help="the budget of each output, in tokens of its text (none)"
+        "--max-tokens", type=integer(0), metavar="N", help="the budget of each output, in tokens of its text (none)"
     )
 
 

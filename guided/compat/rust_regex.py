@@ -45,11 +45,11 @@ _CODE_POINT: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A
 _PROPERTY: Final = re.compile(r"[pP](?:\{([^{}]*)\}|(\w))")
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)(\w+):\]")
 _FLAGS: Final = re.compile(r"\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
-_BLANK: Final = r"(?:[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|#[^\n]*)*+"
-_BLANKS: Final = re.compile(_BLANK)
+_BLANKS_PATTERN: Final = r"(?:[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|#[^\n]*)*+"
+_BLANKS: Final = re.compile(_BLANKS_PATTERN)
 _QUANTIFIERS: Final = {
     is_verbose: re.compile(rf"[*+?]\??|\{{{inside}([0-9]+){inside}(?:(,){inside}([0-9]*){inside})?\}}(?:{after}(\?))?")
-    for is_verbose, inside, after in ((False, r"\s*", ""), (True, _BLANK, _BLANK))
+    for is_verbose, inside, after in ((False, r"\s*", ""), (True, _BLANKS_PATTERN, _BLANKS_PATTERN))
 }
 _NEEDS_REWRITING: Final = re.compile(
     r"\\[pPwWsSxuUz<>]|\\b\{|\[\^?\]-|\[(?s:.*)(?:\[|&&|--|~~)|\(\?[a-zA-Z-]*[RuU)]|\(\?<[A-Za-z_]"
@@ -76,8 +76,8 @@ def to_python_regex(pattern: str, limits: Limits) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """A group that is being read. `begin`: where it begins in the output. `flags`: the openings of the groups that set
-    flags inside it."""
+    """A group that is being read. `begin`: where it begins in the output. `flags`: the openings, such as
+    `(?i:`, of further groups that set flags until its end."""
 
     is_verbose: bool
     begin: int
@@ -119,7 +119,7 @@ class _Reader:
         self._repetitions = 0  # of the last atom
 
     def read(self) -> str:
-        """The whole pattern."""
+        """Rewrite the whole pattern."""
         length, count = 0, 0
         while (char := self._next_char()) is not None:
             if char == "(":
@@ -209,7 +209,7 @@ class _Reader:
         """Rewrite an escape outside a class. Its backslash has been read."""
         begin, char = self.pos, self.pattern[self.pos : self.pos + 1]
         if char in "<>" or self.pattern.startswith("b{", begin):
-            self._refuse("\\" + char, begin - 1, "write what may stand there")
+            self._refuse("\\" + char, begin - 1, "match the characters that may stand there instead")
         if char == "z":
             self.pos += 1
             return r"\Z"
@@ -255,7 +255,7 @@ class _Reader:
         """Rewrite the class at this position: unchanged if Python reads it the same way, otherwise as a list of
         ranges."""
         begin = self.pos
-        ranges = self._read_set()
+        ranges = self._read_class()
         source = self.pattern[begin : self.pos]
         inside = source[1:-1]
         is_verbose = self._groups[-1].is_verbose
@@ -267,7 +267,7 @@ class _Reader:
             return source
         return _format_class(ranges)
 
-    def _read_set(self) -> Ranges:
+    def _read_class(self) -> Ranges:
         """Read the class that begins here, and return its characters."""
         open_classes = [self._open_class()]
         while True:

@@ -4,8 +4,9 @@ In: a text, its tokens, and the recorded scores of each choice. Out: a `Field` f
 JSON Pointer or the name of a capture. A text that is not JSON and has no captures is one field, named "".
 
 How: a scanner finds the spans of the strings, numbers, literals and empty containers in a JSON text. A choice belongs
-to each field that its token overlaps; the choice that ends a number or a literal such as `true` belongs to it. Forced
-tokens and tokens between values, such as member names, belong to no field.
+to each field that its token overlaps. The choice of what follows a number, or a literal such as `true`, also belongs to
+it, because this choice ended the value. Forced tokens and tokens between values, such as member names, belong to no
+field.
 
 Cost: linear in the text, when `Result.fields` is first read. While tokens are chosen, three numbers are stored for each
 choice; they are computed anyway.
@@ -44,7 +45,7 @@ class Field:
         confidence: the probability of these tokens among the allowed tokens (temperature 1), multiplied: 0 to 1, and 1
             without choices.
         position: the index in `Result.tokens` of the choice at which the mask removed most; None without choices.
-        preferred: the text of the most likely token at `position` if the mask had removed it, otherwise "".
+        preferred: the text of the model's most likely token at `position` if the mask removed that token, otherwise "".
     """
 
     text: str
@@ -85,8 +86,8 @@ class ChoiceRecord:
     Attributes:
         vocabulary: decodes the tokens.
         starts: for each token, the number of characters of the text before it.
-        logprobs, preferred: for each choice, see `guided.sampling.choice.ChosenToken`. As in
-            `Result.removed_log_masses`, one more entry than there are sampled tokens belongs to the end token.
+        logprobs, preferred: for each choice, see `guided.sampling.choice.ChosenToken`. There may be one more entry than
+            sampled tokens, as in `Result.removed_log_masses`.
         captures: the captures, and the bytes that their offsets refer to; None if the grammar has no captures.
     """
 
@@ -96,12 +97,12 @@ class ChoiceRecord:
     preferred: Sequence[int | None]
     captures: tuple[Sequence[Capture], bytes] | None = None
 
-    def with_tokens_before(self, token_masks: Sequence[int]) -> ChoiceRecord:
+    def with_tokens_before(self, are_sampled: Sequence[int]) -> ChoiceRecord:
         """The record of the same output preceded by further tokens, which are not part of its text."""
-        sampled_count = sum(token_masks)
+        sampled_count = sum(are_sampled)
         return replace(
             self,
-            starts=[*([0] * len(token_masks)), *self.starts],
+            starts=[*([0] * len(are_sampled)), *self.starts],
             logprobs=[*([0.0] * sampled_count), *self.logprobs],
             preferred=[*([None] * sampled_count), *self.preferred],
         )
@@ -109,8 +110,8 @@ class ChoiceRecord:
     def fields(
         self,
         text: str,
-        token_masks: Sequence[int],
-        removed_masses: Sequence[float],
+        are_sampled: Sequence[int],
+        removed_log_masses: Sequence[float],
         *,
         is_json: bool,
         prefill: str = "",
@@ -118,18 +119,19 @@ class ChoiceRecord:
         """The fields of the output, in the order of the text. Further captures of a name are `name/1`, `name/2`, ...
 
         Args:
-            text, token_masks, removed_masses, prefill: see `Result`.
+            text, removed_log_masses, prefill: see `Result`.
+            are_sampled: `Result.token_masks`, by token.
             is_json: whether prefill and text together are JSON.
         """
         text, starts = prefill + text, [len(prefill) + start for start in self.starts]
         spans = _json_spans(text) if is_json else self._capture_spans(text)
-        return self._fields(text, self._choices(text, starts, token_masks, removed_masses), spans)
+        return self._fields(text, self._choices(text, starts, are_sampled, removed_log_masses), spans)
 
     def call_fields(
         self,
         tokens: Sequence[int],
-        token_masks: Sequence[int],
-        removed_masses: Sequence[float],
+        are_sampled: Sequence[int],
+        removed_log_masses: Sequence[float],
         reader: CallReader,
         *,
         reasoning_tokens: int,
@@ -138,7 +140,8 @@ class ChoiceRecord:
         text that contains the names of control tokens.
 
         Args:
-            tokens, token_masks, removed_masses, reasoning_tokens: see `Result`.
+            tokens, removed_log_masses, reasoning_tokens: see `Result`.
+            are_sampled: `Result.token_masks`, by token.
             reader: a new reader.
         """
         text, starts = text_with_names(self.vocabulary, tokens[reasoning_tokens:])
@@ -149,17 +152,17 @@ class ChoiceRecord:
             start += text[start:end].find(value)
             spans.append(_Span(pointer, start, start + len(value), start + len(value)))
         starts = [*([0] * reasoning_tokens), *starts]
-        return self._fields(text, self._choices(text, starts, token_masks, removed_masses), spans)
+        return self._fields(text, self._choices(text, starts, are_sampled, removed_log_masses), spans)
 
     def _choices(
-        self, text: str, starts: Sequence[int], token_masks: Sequence[int], removed_masses: Sequence[float]
+        self, text: str, starts: Sequence[int], are_sampled: Sequence[int], removed_log_masses: Sequence[float]
     ) -> list[_Choice]:
         ends = [*starts[1:], len(text)]
-        positions = [position for position, sampled in enumerate(token_masks) if sampled]
+        positions = [position for position, is_sampled in enumerate(are_sampled) if is_sampled]
         return [
-            _Choice(position, starts[position], ends[position], logprob, removed_mass, preferred)
-            for position, logprob, removed_mass, preferred in zip(
-                positions, self.logprobs, removed_masses, self.preferred, strict=False
+            _Choice(position, starts[position], ends[position], logprob, removed_log_mass, preferred)
+            for position, logprob, removed_log_mass, preferred in zip(
+                positions, self.logprobs, removed_log_masses, self.preferred, strict=False
             )
         ]
 
@@ -181,10 +184,13 @@ class ChoiceRecord:
             return [_Span("", 0, len(text), len(text))]
         text_start = len(data.decode("utf-8", "replace")) - len(text)
 
-        def position(offset: int) -> int:
+        def to_text_offset(offset: int) -> int:
             return len(data[:offset].decode("utf-8", "replace")) - text_start
 
-        return [_Span(capture.name, position(capture.start), end := position(capture.end), end) for capture in captures]
+        return [
+            _Span(capture.name, to_text_offset(capture.start), end := to_text_offset(capture.end), end)
+            for capture in captures
+        ]
 
     def _make_field(self, text: str, span: _Span, choices: Sequence[_Choice]) -> Field:
         worst = max(choices, key=lambda choice: choice.removed, default=None)
@@ -213,7 +219,7 @@ def _json_spans(text: str) -> Iterable[_Span]:
 
 def end_of_choices(text: str, start: int, end: int) -> int:
     """The offset before which all choices of a JSON value begin. For a number, true, false and null, they include the
-    choice that ends it."""
+    choice of what follows it."""
     return end if text[start] in '"[{' else end + 1
 
 

@@ -36,13 +36,13 @@ class PromptReader:
     """Reads the prompts of one model.
 
     Attributes:
-        chat: the chat template, if the model has one.
+        template: the chat template, if the model has one.
         bos: ids that precede a string prompt.
     """
 
     vocabulary: Vocabulary
     config: ModelConfig
-    chat: ChatTemplate | None
+    template: ChatTemplate | None
     bos: Sequence[int]
 
     def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
@@ -99,25 +99,25 @@ class PromptReader:
     def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
         """Whether the chat template renders a prompt. Raises TypeError like `encode`."""
         check_prompt_type(prompt)
-        return self.chat is not None and not raw if isinstance(prompt, str) else not self._is_token_ids(prompt)
+        return self.template is not None and not raw if isinstance(prompt, str) else not self._is_token_ids(prompt)
 
     def _require_template(self) -> ChatTemplate:
-        if self.chat is None:
+        if self.template is None:
             raise GuidedError("this model has no chat template: pass the prompt as text or token ids")
-        return self.chat
+        return self.template
 
     def _is_token_ids(self, prompt: Prompt) -> bool:
         """Whether a prompt consists of numbers."""
         if isinstance(prompt, Conversation):
             return False
-        return bool(prompt or self.chat is None) and all(issubclass(kind, Real) for kind in set(map(type, prompt)))
+        return bool(prompt or self.template is None) and all(issubclass(kind, Real) for kind in set(map(type, prompt)))
 
     def _encode_text(self, prompt: str, raw: bool) -> list[int]:
-        if self.chat is None or raw:
+        if self.template is None or raw:
             return [*self.bos, *self.vocabulary.encode(prompt)]
         if not prompt:
             raise GuidedError("the prompt is empty, so there is nothing to answer: write a message")
-        return self.chat.render([{"role": "user", "content": prompt}])
+        return self.template.render([{"role": "user", "content": prompt}])
 
     def check(self, ids: Sequence[int], *, reserve: int) -> None:
         """Reject ids that the model cannot read, or that leave fewer than `reserve` positions in the context.

@@ -98,7 +98,7 @@ class _Version:
             if transcript.token_masks[token]:
                 if transcript.starts[token] >= choices_end:
                     break
-                total += min(0.0, scores.logprobs[choice] + scores.removed_masses[choice])
+                total += min(0.0, scores.logprobs[choice] + scores.removed_log_masses[choice])
                 choice += 1
         return exp(total)
 

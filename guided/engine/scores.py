@@ -30,7 +30,7 @@ class Scores:
     """The scores of one output.
 
     Attributes:
-        removed_masses: for each chosen token, -log of the probability of all tokens that its mask allowed.
+        removed_log_masses: for each chosen token, -log of the probability of all tokens that its mask allowed.
         logprobs, preferred, budget_masses: for each chosen token, see `ChosenToken`.
         budget_bound: the effect of the budget alone.
         forced_log_mass: -log of the model's probability of all forced tokens together, if they are scored.
@@ -39,7 +39,7 @@ class Scores:
     def __init__(self, vocabulary: Vocabulary, logprob_params: LogprobParams) -> None:
         self._vocabulary, self._size, self._eos = vocabulary, vocabulary.size, sorted(vocabulary.eos_token_ids)
         self._logprob_params = logprob_params
-        self.removed_masses: list[float] = []
+        self.removed_log_masses: list[float] = []
         self.logprobs: list[float] = []
         self.preferred: list[int | None] = []
         self.budget_masses: list[float | None] = []
@@ -48,7 +48,7 @@ class Scores:
 
     def copy_choices(self, earlier: Scores, count: int) -> None:
         """Copy the scores of the first `count` choices of another sequence."""
-        self.removed_masses += earlier.removed_masses[:count]
+        self.removed_log_masses += earlier.removed_log_masses[:count]
         self.logprobs += earlier.logprobs[:count]
         self.preferred += earlier.preferred[:count]
         for mass in earlier.budget_masses[:count]:
@@ -62,7 +62,7 @@ class Scores:
     def add(self, choice: ChosenToken, penalty: float) -> None:
         """Record a choice. `penalty`: the amount that the budget ramp subtracted from the token's logit."""
         self._add_budget_mass(choice.budget_mass)
-        self.removed_masses.append(choice.removed - penalty)
+        self.removed_log_masses.append(choice.removed - penalty)
         self.logprobs.append(choice.logprob)
         self.preferred.append(choice.preferred)
 

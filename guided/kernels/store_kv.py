@@ -1,9 +1,11 @@
 """Stores the keys and values of new positions in the slots of a cache.
 
 In: rows of keys and values, and a slot for each row. Out: the cache, changed in place. Rows with slot -1 (padding) are
-skipped. Both versions have static shapes and copy nothing back to the host, so a CUDA graph can contain them. On CUDA a
-single Triton kernel (store_kv_triton.py) stores all rows. Torch is as fast without padding, but needs about ten
-launches to skip rows.
+skipped.
+
+There are two versions: a single Triton kernel on CUDA (store_kv_triton.py), otherwise torch operations. Both have
+static shapes and copy nothing back to the host, so a CUDA graph can contain them. Without padding, torch is as fast as
+the kernel, but it needs about ten launches to skip rows.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ Store: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], None]
 
 
 def store_kv(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:
-    """Write rows k, v (n, kv_heads, head_dim) to the cache (slots, kv_heads, head_dim), contiguous, at slots (n,).
+    """Write the rows of `k` and `v` to the slots `slots` of the caches. All tensors are contiguous.
 
-    slots: int64, all different except -1.
+    Args:
+        k, v: the rows, (n, kv_heads, head_dim).
+        k_cache, v_cache: the caches, (slot_count, kv_heads, head_dim).
+        slots: (n,) int64, all different except -1.
     """
     kernel: Store | None = None
     if k.device.type == "cuda":

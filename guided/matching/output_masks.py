@@ -140,8 +140,9 @@ class Masks:
         if tokens_left < 0:
             reason = f"the budget of {self.max_tokens} tokens is used up: only the end token may follow"
             return replace(explanation, accepted=False, reason=reason)
-        reason = f"the specification allows the token, but the budget does not: {tokens_left} would be left"
-        return replace(explanation, accepted=False, reason=f"{reason}, and the shortest known completion has {needed}")
+        reason = "the specification allows the token, but the budget does not"
+        numbers = f"tokens left after it: {tokens_left}, shortest known completion: {needed}"
+        return replace(explanation, accepted=False, reason=f"{reason} ({numbers})")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -347,8 +347,8 @@ class EngineThread:
     def _make_outcome_callback(self, interval: int) -> OutcomeCallback:
         """A callback for the outcomes of a request. It decides when the outcomes so far are delivered.
 
-        All of them are delivered together, since each delivery costs the loop a call and a thread switch. So answers
-        that are not streamed are cheap.
+        The outcomes of all requests are delivered together, since each delivery costs the loop a call and a thread
+        switch. An answer that is not streamed is cheap, because it causes a delivery only at its end.
         """
         has_begun = False
 

@@ -12,8 +12,8 @@ Example: `[1, 2, 1.0]` with `uniqueItems`. The seen set grows to {1} and then to
 value that is in the set, so the result is None.
 
 Values are compared as in JSON Schema: strings after decoding, numbers by their numeric value, arrays item by item,
-objects as sets of (name, value) pairs. A text that is not JSON equals only itself.
-Values are parsed with Python's `json`.
+objects as sets of (name, value) pairs. A text that is not JSON equals only itself. Values are parsed with Python's
+`json`.
 
 Cost: each byte copies the stack, and the end of an entry parses its text. At most `MAX_OPEN` scopes and entries may be
 open at once, and an exponent may have at most `MAX_EXPONENT` characters; beyond this, `LimitExceeded` is raised.

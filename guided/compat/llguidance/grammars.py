@@ -155,7 +155,7 @@ def _split_options(content: Any) -> tuple[Any, Any]:
 
 
 def _refuse_formats(schema: Any, findings: Sequence[Finding]) -> None:
-    """Raise UnsupportedError for a format that is not enforced, unless the schema around it does not allow strings."""
+    """Raise UnsupportedError for the first format that is not enforced and whose schema allows strings."""
     for finding in findings:
         if finding.keyword == "format" and "string" in _types_around(schema, finding.pointer):
             raise UnsupportedError(finding.reason, pointer=finding.pointer, hint=finding.hint)
@@ -176,7 +176,10 @@ def _types_around(schema: Any, pointer: str) -> Sequence[str]:
 
 @lru_cache(maxsize=256)
 def _make_schema_part(text: str) -> Expr:
-    """A schema as a part of a grammar. It is cached, so that a grammar with this part is compiled only once."""
+    """A schema as a part of a grammar.
+
+    Cached, because the compiler's cache recognises a part by its identity: equal texts must give the same object.
+    """
     schema, options = _split_options(json.loads(text))
     return json_schema(schema, **options)
 
@@ -229,7 +232,7 @@ class _LarkRewriter:
         return None
 
     def _add_control_tokens(self, source: str) -> str | None:
-        """Add the control tokens to `<[*]>` or `<[^..]>`, which contain only tokens with text in guided. None: the
+        """Add the control tokens to `<[*]>` or `<[^..]>`, which in guided contain no control tokens. None: the
         source is malformed, or there is nothing to add."""
         ranges: list[tuple[int, int]] = []
         for piece in source[3:-2].split(",") if source[2] == "^" else ():

@@ -128,11 +128,11 @@ class _TreeWalk:
         node = self.children[0]
         while True:
             if node == -1:  # go up, then to the next sibling of the node
-                left_node = path.pop()
+                finished_node = path.pop()
                 if not path:
                     return True
                 self.matcher.rollback(1)
-                node = self.siblings[left_node]
+                node = self.siblings[finished_node]
             elif self._is_allowed(node, path[-1]):
                 if self.deadline is not None and time.monotonic() > self.deadline:
                     self.matcher.rollback(len(path) - 1)

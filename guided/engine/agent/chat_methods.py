@@ -59,7 +59,7 @@ class ChatOptions(RequestOptions, total=False):
         repeats: whether a message may repeat one of its own calls, or all calls of the message before it, for example
             to poll. If not, the functions are not called again, and the model is asked for an answer. Default False.
         tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`. None: the style of its
-            chat template, or the Hermes style if the template's style is unknown.
+            chat template, or `qwen_3` (Hermes) if the template's style is unknown.
     """
 
     tool_choice: ToolChoice

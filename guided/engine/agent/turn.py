@@ -104,7 +104,7 @@ class Turn:
         for name, flag in (("parallel", parallel), ("repeats", repeats)):
             if not isinstance(flag, bool):
                 raise OptionError(f"{name} is {brief(flag)}, but must be True or False", option=name)
-        self._conversation = _conversation(messages)
+        self._conversation = _to_conversation(messages)
         self.messages: list[Any] = list(self._conversation.messages)
         self._vocabulary, self._prompt_style = vocabulary, style
         self._style = style if constraint is not None else style.with_bare_calls()
@@ -157,7 +157,7 @@ class Turn:
 
     def read(self, event: StreamEvent) -> Iterator[Delta | CallResult | ChatDone]:
         """Yield the deltas of an event. After the last event of a message, either `result` is set, or `open_calls`
-        lists the calls to run. If it is empty, the next request follows at once."""
+        lists the calls to run. If `open_calls` is empty, the next request follows at once."""
         yield from self._reader.read(event)
         if event.result is None:
             return
@@ -172,7 +172,7 @@ class Turn:
     def _answer_repeated(self, calls: Sequence[FunctionCall]) -> Iterator[CallResult]:
         """Remove repeated calls from the open calls.
 
-        If they repeat the previous message, answer them with its results.
+        If the message repeats all calls of the previous message, answer them with the results of that message.
         """
         if _names_and_arguments(calls) == _names_and_arguments(self._last_calls):
             self._rounds_left, self.open_calls = 0, []
@@ -252,7 +252,7 @@ class Turn:
         self.result = ChatResult(reader.text, value, self.messages, self._calls, self._results)
 
 
-def _conversation(messages: Sequence[Message] | Conversation) -> Conversation:
+def _to_conversation(messages: Sequence[Message] | Conversation) -> Conversation:
     """Check the messages, and return them as a `Conversation`.
 
     Raises:

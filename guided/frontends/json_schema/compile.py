@@ -57,7 +57,7 @@ def json_schema_to_grammar(
             parts.append(expander := Expander(reader, options, limits))
             parts.append(lowering := Lowering(library, expander, options, limits, notation))
             grammar = lowering.grammar(require_values=require_values)
-            unenforced_keywords = _find_unenforced(library, options) if library.noteworthy_schemas else []
+            unenforced_keywords = _find_unenforced(library, options) if library.schemas_to_report else []
     except (SpecError, UnsupportedError) as error:
         # Only pointers into the main document are empty or begin with a slash. An error in a pattern already shows the
         # pattern.
@@ -96,7 +96,7 @@ def _find_unenforced(library: Library, options: JsonSchemaOptions) -> list[Findi
     """
     findings: dict[str, Finding] = {}
     finder = UnenforcedFinder(library, options)
-    for schema in library.noteworthy_schemas:
+    for schema in library.schemas_to_report:
         for finding in finder.findings(schema):
             findings.setdefault(finding.pointer, finding)
     if findings and options.strict:

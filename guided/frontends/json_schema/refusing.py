@@ -3,8 +3,10 @@
 In: the schemas that apply (`instance_locations.py`), the text, and the continuation. Out: groups of JSON Pointers. The
 keywords of a group refuse the continuation together. If there are several groups, each one refuses it by itself.
 
-    {"properties": {"age": {"type": "integer", "minimum": 1}}}   after {"age":   - is refused by
-                                                                                 /properties/age/minimum
+    schema:        {"properties": {"age": {"type": "integer", "minimum": 1}}}
+    text:          {"age":
+    continuation:  -
+    refused by:    /properties/age/minimum
 
 How: the requirements of a schema on a value are a conjunction of *parts*, one for each keyword. `$ref`, `allOf`, the
 only remaining branch of an `anyOf`, and `then` once its condition holds, contribute the parts of the schemas that they
@@ -51,7 +53,8 @@ _COMPANIONS: Final = {
     "minimum": ("exclusiveMinimum",),
     "maximum": ("exclusiveMaximum",),
 }
-"""Keyword -> the keywords on which its meaning depends. Its part keeps them (`_allow_anything`)."""
+"""Keyword -> the keywords on which its meaning depends. The part of the keyword contains these companions too, with
+`true` for their schemas for members and items (`_without_child_schemas`)."""
 _CHILD_KEYWORDS: Final = ("properties", "patternProperties", "additionalProperties", *UNEVALUATED, "items",
                           "prefixItems", "additionalItems")  # fmt: skip
 """Keywords that apply schemas to members and items."""
@@ -119,24 +122,24 @@ class _RefusalSearch:
         spend()
         required_schemas, parts = self._schemas_and_parts(roots, value)
         groups: list[tuple[str, ...]] = []
-        explained_kinds: set[bool] = (
-            set()
-        )  # the `is_name` flags of the inner values whose schemas refuse the continuation
+        # Whether the schemas of the open member name, or of an inner value, refuse the continuation.
+        name_is_explained = value_is_explained = False
         for inner in value.inner_values:
             if inner.text_after(extent) is not None:
                 inner_schemas = self._schemas_of_inner(required_schemas, value, inner)
                 inner_groups = self._find_single_parts(inner_schemas, inner, extent)
                 groups += inner_groups
                 if inner_groups or (inner_schemas and self._refuses(inner_schemas, inner, extent)):
-                    explained_kinds.add(inner.is_name)
+                    name_is_explained |= inner.is_name
+                    value_is_explained |= not inner.is_name
         choices = [part for part in parts if part.cases and not part.is_coarse]
         for part in choices:
             branch_groups = [self._find_single_parts(schemas, value, extent) for _, schemas in part.cases]
             if all(branch_groups):
                 groups += [group for branch_group in branch_groups for group in branch_group]
         for part in parts:
-            is_explained = (True in explained_kinds and part.keyword == "propertyNames") or (
-                False in explained_kinds and part.keyword in _CHILD_KEYWORDS
+            is_explained = (name_is_explained and part.keyword == "propertyNames") or (
+                value_is_explained and part.keyword in _CHILD_KEYWORDS
             )
             if not part.cases and not part.is_coarse and not is_explained and self._is_cause(part, value, extent):
                 groups.append((part.pointer,))
@@ -240,15 +243,15 @@ class _RefusalSearch:
                     if not part.is_coarse and not part.cases:
                         yield _Part("", part.pointer, self._wrap(part.schema, inner.token))
 
-    def _wrap(self, schema: Schema, token: str | int | None) -> Schema:
-        """A schema for values whose member or item `token` satisfies this one."""
-        if (schema, token) not in self._wrappers:
-            if isinstance(token, str):
-                shape = Shape(objects=(ObjectPart({token: schema}, None),))
+    def _wrap(self, schema: Schema, key: str | int | None) -> Schema:
+        """A schema for values whose member or item `key` satisfies this one."""
+        if (schema, key) not in self._wrappers:
+            if isinstance(key, str):
+                shape = Shape(objects=(ObjectPart({key: schema}, None),))
             else:
-                shape = Shape(arrays=(ArrayPart(((None,) * (token or 0)) + (schema,), None),))
-            self._wrappers[schema, token] = self._locations.reader.negation.derive(schema, shape)
-        return self._wrappers[schema, token]
+                shape = Shape(arrays=(ArrayPart(((None,) * (key or 0)) + (schema,), None),))
+            self._wrappers[schema, key] = self._locations.reader.negation.derive(schema, shape)
+        return self._wrappers[schema, key]
 
     def _schemas_and_parts(self, roots: _Schemas, value: ContinuedValue) -> tuple[list[Schema], list[_Part]]:
         """The schemas that a value must satisfy if it satisfies `roots`, and their parts."""
@@ -281,14 +284,14 @@ class _RefusalSearch:
             return locations.reader.branches(schema, keyword), ()
         if keyword in ("anyOf", "oneOf"):
             branches = locations.open_branches(schema, keyword, text)
-            is_one = len(branches) == 1
+            has_one_branch = len(branches) == 1
             branch_cases = tuple((None, (branch,)) for branch in branches)
             own_parts = (
-                [self._make_part(schema, keyword, cases=branch_cases, is_coarse=is_one)]
-                if keyword == "oneOf" or not is_one
+                [self._make_part(schema, keyword, cases=branch_cases, is_coarse=has_one_branch)]
+                if keyword == "oneOf" or not has_one_branch
                 else []
             )
-            return branches if is_one else [], own_parts
+            return branches if has_one_branch else [], own_parts
         if keyword == "if":
             branch_names = [name for name, _ in locations.open_cases(schema, text)]
             schemas_by_case = {
@@ -300,9 +303,9 @@ class _RefusalSearch:
                 (condition, schemas_by_case["then"]),
                 (locations.reader.negation.complement_of(condition), schemas_by_case["else"]),
             )
-            is_one = len(branch_names) == 1
-            return schemas_by_case[branch_names[0]] if is_one else (), [
-                self._make_part(schema, keyword, cases=cases, is_coarse=is_one)
+            has_one_branch = len(branch_names) == 1
+            return schemas_by_case[branch_names[0]] if has_one_branch else (), [
+                self._make_part(schema, keyword, cases=cases, is_coarse=has_one_branch)
             ]
         if keyword in ("dependentSchemas", "dependencies"):
             applied_schemas = locations.dependent_schemas(schema, keyword, value.keys)
@@ -374,13 +377,13 @@ class _RefusalSearch:
         companions = {name: schema.value[name] for name in _COMPANIONS.get(keyword, ()) if name in schema.value}
         value = {
             keyword: schema.get(keyword),
-            **{name: _allow_anything(name, companion) for name, companion in companions.items()},
+            **{name: _without_child_schemas(name, companion) for name, companion in companions.items()},
         }
         part_schema = self._locations.with_keywords(schema, (keyword,), value)
         return _Part(keyword, schema.location_of(keyword), part_schema, cases, is_coarse)
 
 
-def _allow_anything(keyword: str, value: Json) -> Json:
+def _without_child_schemas(keyword: str, value: Json) -> Json:
     """The value of a keyword, with its schemas for members and items replaced by `true`."""
     if keyword in ("properties", "patternProperties") and isinstance(value, dict):
         return dict.fromkeys(value, True)

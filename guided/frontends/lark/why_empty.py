@@ -86,7 +86,7 @@ def _make_rule_error(
 def _make_terminal_error(loaded_grammar: LoadedGrammar, name: str) -> SpecError:
     terminal = loaded_grammar.terminals[name]
     if terminal.max_tokens == 0:
-        hint = "max_tokens=0 leaves only the empty text, which it does not match"
+        hint = "max_tokens=0 leaves only the empty text, which the terminal does not match"
     elif isinstance(terminal.node, Length):
         hint = f"max_chars={terminal.node.max} is less than the length of the shortest text"
     elif terminal.node is not None:

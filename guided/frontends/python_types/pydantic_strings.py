@@ -1,7 +1,7 @@
 r"""JSON Schemas for the strings of pydantic's types. In: a name that pydantic uses for `format`. Out: a JSON Schema.
 
-Pydantic describes most of its types by nonstandard names for `format`, and accepts more or less than these suggest. The
-schemas here allow strings in the form that pydantic writes, and no strings that it refuses:
+Pydantic describes most of its types by nonstandard names for `format`, and accepts more or less than these names
+suggest. The schemas here allow strings in the form that pydantic writes, and no strings that it refuses:
 
     uuid1 .. uuid8                    the format uuid, of this version
     email name-email                  addresses that email-validator accepts: ASCII names without quotes, a domain with
@@ -9,14 +9,14 @@ schemas here allow strings in the form that pydantic writes, and no strings that
     ipvanyaddress                     the formats ipv4 and ipv6
     ipvanyinterface ipv4interface ..  an address, with or without a prefix length
     ipvanynetwork ipv4network ..      the bits after the prefix are 0; IPv6: only prefixes of whole groups
-    base64, base64url                 `base64_pattern`: with padding; Base64Str: it encodes ASCII text
+    base64, base64url                 with padding; Base64Str: the bytes are ASCII text (`base64_pattern`)
     duration                          ISO 8601 with a sign and a fraction, within the range of a timedelta
     fraction                          3, -1/2
     regex                             syntax common to Python and ECMA: characters, classes, . and * + ?
     path password binary              any string
 
 The host of a URL is a name of ASCII letters, digits and hyphens, or an address. RFC 3986 and the URL standard agree on
-these.
+such hosts.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def base64_pattern(low: int, high: int | None, *, url: bool, ascii: bool, canoni
     """
     alphabet = _BASE64_LETTERS + ("-_" if url else "+/")
 
-    def letters(zero: int, unused: int = 0) -> str:
-        zero = (zero if ascii else 0) | (unused if canonical else 0)
-        return "[" + "".join(c.replace("-", r"\-") for n, c in enumerate(alphabet) if not n & zero) + "]"
+    def letters(ascii_zeros: int, unused_bits: int = 0) -> str:
+        zeros = (ascii_zeros if ascii else 0) | (unused_bits if canonical else 0)
+        return "[" + "".join(c.replace("-", r"\-") for n, c in enumerate(alphabet) if not n & zeros) + "]"
 
     one, two, three, four = letters(0b100000), letters(0b001000), letters(0b000010), letters(0)
     endings = ("", f"{one}{letters(0b001000, 0b001111)}==", f"{one}{two}{letters(0b000010, 0b000011)}=")

@@ -4,9 +4,9 @@ In: IR nodes without `Ref`. Out: IR nodes for the result of each operation.
 
 The constructors keep nodes small. They apply only simplifications that take constant time for each part: neutral and
 absorbing elements, joining literal text, joining character sets. They flatten a nested sequence only if it has at most
-`_MAX_FLATTENED` items, so building a pattern bottom-up stays linear. `Edges.restrict` returns the strings of a node
-whose first (or last) character is in a set. It rewrites the node if it can do so exactly, and otherwise intersects it
-(`And`).
+`_MAX_FLATTENED` items, so building a pattern bottom-up stays linear. `EndCharacters.restrict` returns the strings of a
+node whose first (or last) character is in a set. It rewrites the node if it can do so exactly, and otherwise intersects
+it (`And`).
 
 All functions here that walk an IR tree are generators that `run` drives, so depth costs memory but no Python stack.
 """
@@ -23,7 +23,7 @@ from guided.meter import spend
 
 __all__ = [
     "ANY_TEXT",
-    "Edges",
+    "EndCharacters",
     "alt",
     "as_chars",
     "chars",
@@ -173,7 +173,7 @@ def conj(a: Node, b: Node) -> Node:
         if is_any_text(one):
             return other
         if isinstance(one, Seq) and not one.items:
-            return EPSILON if Edges().is_nullable(other) else EMPTY
+            return EPSILON if EndCharacters().is_nullable(other) else EMPTY
     if a is b:
         return a
     left = a.items if isinstance(a, And) and len(a.items) <= _MAX_FLATTENED else (a,)
@@ -212,31 +212,31 @@ def measure(node: Node) -> tuple[int, int]:
     return run(visit(node))
 
 
-Edge = tuple[bool, Ranges]
+End = tuple[bool, Ranges]
 """(whether the language contains the empty string, a superset of the characters with which its strings begin or end)"""
 
 
-class Edges:
+class EndCharacters:
     """Computes the first and last characters of IR nodes. Results are cached by node."""
 
     def __init__(self) -> None:
-        self._edges: dict[tuple[int, bool], Edge] = {}
+        self._ends: dict[tuple[int, bool], End] = {}
         self._restrictions: dict[tuple[int, Ranges, bool, bool], Node] = {}
 
     def is_nullable(self, node: Node) -> bool:
         """Whether the empty string is in the language of `node`. The answer is exact."""
-        return self.find_edge(node, False)[0]
+        return self.find_end(node, False)[0]
 
-    def find_edge(self, node: Node, last: bool) -> Edge:
+    def find_end(self, node: Node, last: bool) -> End:
         """(nullable, first characters) of a node; with `last`, (nullable, last characters)."""
-        cached = self._edges.get((serial(node), last))
-        return run(self._find_edge(node, last)) if cached is None else cached
+        cached = self._ends.get((serial(node), last))
+        return run(self._find_end(node, last)) if cached is None else cached
 
-    def _find_edge(self, node: Node, last: bool) -> Generator[Any, Any, Edge]:
+    def _find_end(self, node: Node, last: bool) -> Generator[Any, Any, End]:
         key = (serial(node), last)
-        if key in self._edges:
-            return self._edges[key]
-        result: Edge
+        if key in self._ends:
+            return self._ends[key]
+        result: End
         match node:
             case Chars(ranges):
                 result = (False, ranges)
@@ -247,32 +247,32 @@ class Edges:
                 parts: list[tuple[int, int]] = []
                 nullable = True
                 for item in reversed(items) if last else items:
-                    nullable, edge_chars = yield self._find_edge(item, last)
-                    parts.extend(edge_chars)
+                    nullable, end_chars = yield self._find_end(item, last)
+                    parts.extend(end_chars)
                     if not nullable:
                         break
                 result = (nullable, charset(parts))
             case Alt(items):
-                edges = []
+                ends = []
                 for item in items:
-                    edges.append((yield self._find_edge(item, last)))
-                result = (any(e[0] for e in edges), charset(r for e in edges for r in e[1]))
+                    ends.append((yield self._find_end(item, last)))
+                result = (any(e[0] for e in ends), charset(r for e in ends for r in e[1]))
             case Repeat(item, low, _):
-                nullable, edge_chars = yield self._find_edge(item, last)
-                result = (low == 0 or nullable, edge_chars)
+                nullable, end_chars = yield self._find_end(item, last)
+                result = (low == 0 or nullable, end_chars)
             case And(items):
                 result = (True, ALL_CHARS)
                 for item in items:
-                    nullable, edge_chars = yield self._find_edge(item, last)
-                    result = (result[0] and nullable, intersect(result[1], edge_chars))
+                    nullable, end_chars = yield self._find_end(item, last)
+                    result = (result[0] and nullable, intersect(result[1], end_chars))
             case Not(item):
-                result = (not (yield self._find_edge(item, last))[0], ALL_CHARS)
+                result = (not (yield self._find_end(item, last))[0], ALL_CHARS)
             case Length(item, low, high):
-                nullable, edge_chars = yield self._find_edge(item, last)
-                result = (low == 0 and nullable, edge_chars if high != 0 else ())
+                nullable, end_chars = yield self._find_end(item, last)
+                result = (low == 0 and nullable, end_chars if high != 0 else ())
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
-        self._edges[key] = result
+        self._ends[key] = result
         return result
 
     def restrict(self, node: Node, ranges: Ranges, allow_empty: bool, last: bool) -> Node:
@@ -291,22 +291,22 @@ class Edges:
     def _compute_restriction(
         self, node: Node, ranges: Ranges, allow_empty: bool, last: bool
     ) -> Generator[Any, Any, Node]:
-        nullable, edge_chars = yield self._find_edge(node, last)
-        allowed_chars = intersect(edge_chars, ranges)
+        nullable, end_chars = yield self._find_end(node, last)
+        allowed_chars = intersect(end_chars, ranges)
         if not allowed_chars:
             return EPSILON if nullable and allow_empty else EMPTY
-        if allowed_chars == edge_chars and (allow_empty or not nullable):
+        if allowed_chars == end_chars and (allow_empty or not nullable):
             return node
         match node:
             case Chars(_):
                 return chars(allowed_chars)
             case Seq(items):
-                end, rest = (items[-1], items[:-1]) if last else (items[0], items[1:])
-                end_nullable = (yield self._find_edge(end, last))[0]
-                if not end_nullable or len(items) <= 3:
-                    restricted_part = yield self._restrict(end, ranges, False, last)
+                outer_item, rest = (items[-1], items[:-1]) if last else (items[0], items[1:])
+                outer_nullable = (yield self._find_end(outer_item, last))[0]
+                if not outer_nullable or len(items) <= 3:
+                    restricted_part = yield self._restrict(outer_item, ranges, False, last)
                     result = seq((*rest, restricted_part) if last else (restricted_part, *rest))
-                    if not end_nullable:
+                    if not outer_nullable:
                         return result
                     return alt((result, (yield self._restrict(seq(rest), ranges, allow_empty, last))))
             case Alt(items):
@@ -315,7 +315,7 @@ class Edges:
                     branches.append((yield self._restrict(item, ranges, allow_empty, last)))
                 return alt(branches)
             case Repeat(item, low, high):
-                if not (yield self._find_edge(item, last))[0]:
+                if not (yield self._find_end(item, last))[0]:
                     restricted_part = yield self._restrict(item, ranges, False, last)
                     remaining = repeat(item, max(low - 1, 0), None if high is None else high - 1)
                     result = seq((remaining, restricted_part) if last else (restricted_part, remaining))

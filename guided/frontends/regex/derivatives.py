@@ -334,8 +334,8 @@ class Terms:
             transitions = self._transitions[term] = [(union(sets), target) for target, sets in blocks_by_target.items()]
         return transitions
 
-    def is_empty(self, term: int) -> bool:
-        """Whether the term is certainly empty. If False, it may still be empty."""
+    def is_surely_empty(self, term: int) -> bool:
+        """Whether the term is certainly empty. If this is False, the term may still be empty."""
         return not self.nullable[term] and not self.transitions(term)
 
     def next_char_condition(self, term: int) -> tuple[Ranges, bool] | None:

@@ -5,7 +5,7 @@ In: for each lookbehind, the language of the prefixes after which it holds. Out:
 of the text), the context after each character (`step`), and the partition of a language by contexts
 (`partition_by_context`): from context c, which strings of the language lead to which context?
 
-How: a context is the tuple of derivatives of the prefix languages. For lookbehinds of one character, which include
+How: a context is the tuple of derivatives of these languages. For lookbehinds of one character, which include
 anchors and word boundaries, a context only says which sets contain the last character. A language is then partitioned
 by its last character, without unrolling it. In general, it is intersected with the set of strings that lead from c to
 each context.
@@ -25,7 +25,7 @@ from guided.ir.nodes import EPSILON, Alt, And, Chars, Length, Node, Repeat, Seq,
 from guided.ir.ranges import Ranges, contains, intersect, union
 from guided.ir.serial import serial
 
-from .algebra import Edges, chars, conj, run
+from .algebra import EndCharacters, chars, conj, run
 from .budget import Budget
 from .derivatives import Terms, TooLarge
 from .state_elimination import eliminate
@@ -36,11 +36,13 @@ _MAX_CONTEXTS = 200
 
 
 class Contexts:
-    """The automaton of left contexts for some prefix languages, given as terms."""
+    """The automaton of left contexts for some lookbehind languages, given as terms."""
 
-    def __init__(self, terms: Terms, edges: Edges, budget: Budget, languages: Sequence[int], one_char: bool) -> None:
+    def __init__(
+        self, terms: Terms, end_characters: EndCharacters, budget: Budget, languages: Sequence[int], one_char: bool
+    ) -> None:
         """`one_char`: each language has the form "the last character is in a certain set"."""
-        self._edges, self._budget = edges, budget
+        self._end_characters, self._budget = end_characters, budget
         self.states: list[tuple[int, ...]] = [tuple(languages)]
         """For each context: the derivative of each language."""
         self.numbers: dict[tuple[int, ...], int] = {tuple(languages): 0}
@@ -89,12 +91,12 @@ class Contexts:
 
     def _partition_by_last_char(self, node: Node, context: int) -> list[tuple[Node, int]]:
         """Like `partition_by_context`, if only the last character matters."""
-        nullable = self._edges.is_nullable(node)
+        nullable = self._end_characters.is_nullable(node)
         ranges_by_target = {target: ranges for ranges, target in self.transitions[context]}
         parts = []
         for target in {**ranges_by_target, **({context: ()} if nullable else {})}:
             allow_empty = nullable and target == context
-            part = self._edges.restrict(node, ranges_by_target.get(target, ()), allow_empty, True)
+            part = self._end_characters.restrict(node, ranges_by_target.get(target, ()), allow_empty, True)
             if not isinstance(part, Alt) or part.items:
                 parts.append((part, target))
         return parts

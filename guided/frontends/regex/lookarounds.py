@@ -9,8 +9,8 @@ the text. Let any* be all strings, K the continuation, and L(X) the language of 
 - lookahead: `L((?=A) K) = L(A any*) & L(K)` and `L((?!A) K) = L(K) - L(A any*)`. For example, `(?!ab).*` is all strings
   that do not begin with ab.
 - lookbehind: a condition on the *left context*, which is a state of the automaton in `left_contexts.py`. A part without
-  lookarounds is partitioned by the contexts to which its strings lead. A lookahead inside a lookbehind leaves a
-  condition on the continuation.
+  lookarounds is partitioned by the contexts to which its strings lead. If the lookbehind contains a lookahead, it
+  holds only if the continuation satisfies a further condition.
 - lookaround of one character (anchors, word boundaries): it restricts the first or last character of the neighbouring
   part, so counted repetition stays counted.
 
@@ -35,7 +35,7 @@ from guided.errors import LimitExceeded, UnsupportedError
 from guided.ir.nodes import EMPTY, EPSILON, Node
 from guided.ir.serial import Numbered, serial
 
-from .algebra import ANY_TEXT, Edges, alt, as_chars, conj, measure, negate, run, seq
+from .algebra import ANY_TEXT, EndCharacters, alt, as_chars, conj, measure, negate, run, seq
 from .budget import Budget
 from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
@@ -52,13 +52,14 @@ _LEVELS_PER_DEPTH = 8
 class Continuation(Numbered):
     """The rest of a pattern: `tree`, then `successor`. Without a successor, it is the end of the pattern.
 
-    `mask` is the set of lookbehind languages that matter from here on, as bits. The left contexts at this point are
-    states of `Lowering.get_contexts(mask)`, which does not track languages that no later lookbehind needs.
+    `language_bits` is the set of lookbehind languages that matter from here on, as bits. The left contexts at this
+    point are states of `Lowering.get_contexts(language_bits)`, which does not track languages that no later lookbehind
+    needs.
     """
 
     tree: Tree
     successor: Continuation | None
-    mask: int
+    language_bits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,14 @@ class Lowering:
     def __init__(self, text: str, budget: Budget) -> None:
         self.text, self.budget = text, budget
         self.terms = Terms()
-        self.edges = Edges()
+        self.end_characters = EndCharacters()
         self.span = (0, len(text))
         """The part of the pattern that is being lowered, for error messages."""
         self._lookbehinds: dict[int, Lookbehind] = {}
         self._languages: list[int] = []
         self._one_char_languages = 0  # as bits: the languages that depend only on the last character
         self._lookbehinds_by_item: dict[object, Lookbehind] = {}
-        self._masks: dict[int, int] = {}
+        self._language_bits: dict[int, int] = {}
         self._contexts: dict[int, Contexts] = {}
         self._continuations: dict[tuple[int, int], Continuation] = {}
         self._ends: dict[int, Continuation] = {}
@@ -143,53 +144,55 @@ class Lowering:
         key = (serial(tree), serial(rest))
         cached = self._continuations.get(key)
         if cached is None:
-            cached = self._continuations[key] = Continuation(tree, rest, self.find_mask(tree) | rest.mask)
+            cached = self._continuations[key] = Continuation(
+                tree, rest, self.find_language_bits(tree) | rest.language_bits
+            )
         return cached
 
-    def make_end(self, mask: int) -> Continuation:
-        """An empty continuation at which the languages of `mask` still matter."""
-        if mask not in self._ends:
-            self._ends[mask] = Continuation(EPSILON, None, mask)
-        return self._ends[mask]
+    def make_end(self, language_bits: int) -> Continuation:
+        """An empty continuation at which the languages of `language_bits` still matter."""
+        if language_bits not in self._ends:
+            self._ends[language_bits] = Continuation(EPSILON, None, language_bits)
+        return self._ends[language_bits]
 
-    def find_mask(self, tree: Tree) -> int:
+    def find_language_bits(self, tree: Tree) -> int:
         """The set of lookbehind languages that matter inside a tree, as bits."""
         if not isinstance(tree, (Lookaround, Cat, Or, Times)):
             return 0
-        bits = self._masks.get(serial(tree))
-        if bits is None:  # a node that was created during lowering; the masks of its parts are known
+        bits = self._language_bits.get(serial(tree))
+        if bits is None:  # the bits of the node's parts are known, because inner nodes come first
             bits = 0
             for part in tree.items if isinstance(tree, (Cat, Or)) else (tree.item,):
-                bits |= self.find_mask(part)
-            self._masks[serial(tree)] = bits
+                bits |= self.find_language_bits(part)
+            self._language_bits[serial(tree)] = bits
         return bits
 
-    def get_contexts(self, mask: int) -> Contexts:
-        """The left contexts for the languages of `mask`."""
-        if mask not in self._contexts:
-            languages = [language for i, language in enumerate(self._languages) if mask >> i & 1]
-            one_char = mask & ~self._one_char_languages == 0
-            self._contexts[mask] = Contexts(self.terms, self.edges, self.budget, languages, one_char)
-        return self._contexts[mask]
+    def get_contexts(self, language_bits: int) -> Contexts:
+        """The left contexts for the languages of `language_bits`."""
+        if language_bits not in self._contexts:
+            languages = [language for i, language in enumerate(self._languages) if language_bits >> i & 1]
+            one_char = language_bits & ~self._one_char_languages == 0
+            self._contexts[language_bits] = Contexts(self.terms, self.end_characters, self.budget, languages, one_char)
+        return self._contexts[language_bits]
 
-    def project(self, context: int, mask: int, submask: int) -> int:
-        """Convert a left context for `mask` to one for `submask`, a subset of it."""
-        if mask == submask:
+    def project(self, context: int, language_bits: int, subset: int) -> int:
+        """Convert a left context for `language_bits` to one for `subset`, a subset of it."""
+        if language_bits == subset:
             return context
-        state = self.get_contexts(mask).states[context]
-        bits = [i for i in range(mask.bit_length()) if mask >> i & 1]
-        substate = tuple(term for i, term in zip(bits, state, strict=True) if submask >> i & 1)
-        return self.get_contexts(submask).numbers[substate]
+        state = self.get_contexts(language_bits).states[context]
+        bits = [i for i in range(language_bits.bit_length()) if language_bits >> i & 1]
+        substate = tuple(term for i, term in zip(bits, state, strict=True) if subset >> i & 1)
+        return self.get_contexts(subset).numbers[substate]
 
     # --- lookbehinds
 
     def collect_lookbehinds(self, tree: Tree) -> None:
-        """Find the prefix languages of all lookbehinds, inner ones first."""
+        """Find the languages of all lookbehinds, inner ones first."""
         for node in _list_inside_out(tree):
             if isinstance(node, Lookaround) and not node.ahead:
-                self._masks[serial(node)] = self._collect_lookbehind(node)
+                self._language_bits[serial(node)] = self._collect_lookbehind(node)
             else:
-                self.find_mask(node)
+                self.find_language_bits(node)
 
     def _collect_lookbehind(self, node: Lookaround) -> int:
         """Record the languages of one lookbehind, and return them as bits."""
@@ -199,47 +202,49 @@ class Lowering:
         if lookbehind is None:
             if not contains_lookaround(node.item):
                 assert not isinstance(node.item, (Lookaround, Cat, Or, Times))
-                ways = [(self.terms.read(seq((ANY_TEXT, node.item))), ANY_STRING)]
+                alternatives = [(self.terms.read(seq((ANY_TEXT, node.item))), ANY_STRING)]
             else:
                 exits = run(self.explore(cat([ANY_TEXT, node.item]), (0, ANY_STRING), 0))
-                ways = [(self.terms.read(text), condition) for (_, condition), text in exits.items()]
+                alternatives = [(self.terms.read(strings), condition) for (_, condition), strings in exits.items()]
             if as_chars(node.item) is not None:
                 self._one_char_languages |= 1 << len(self._languages)
-            lookbehind = Lookbehind(len(self._languages), tuple(condition for _, condition in ways))
-            self._languages.extend(language for language, _ in ways)
+            lookbehind = Lookbehind(len(self._languages), tuple(condition for _, condition in alternatives))
+            self._languages.extend(language for language, _ in alternatives)
             self._lookbehinds_by_item[key] = lookbehind
         self._lookbehinds[serial(node)] = lookbehind
         return ((1 << len(lookbehind.conditions)) - 1) << lookbehind.first_language
 
-    def compute_condition(self, node: Lookaround, mask: int, context: int) -> Generator[Any, Any, int]:
-        """The term of the texts before which the lookaround holds, in a left context for `mask`."""
+    def compute_condition(self, node: Lookaround, language_bits: int, context: int) -> Generator[Any, Any, int]:
+        """A term: the texts that may follow if the lookaround holds, in a left context for `language_bits`."""
         if not node.one_char:
             self.span = node.span
         if node.ahead:
             continuation = self.make_continuation(node.item, self.make_continuation(ANY_TEXT, self.make_end(0)))
-            suffix = yield self.lower_suffix(continuation, self.project(context, mask, continuation.mask))
+            suffix = yield self.lower_suffix(
+                continuation, self.project(context, language_bits, continuation.language_bits)
+            )
             term = self.terms.read(suffix)
         else:
             lookbehind = self._lookbehinds[serial(node)]
-            state = self.get_contexts(mask).states[context]
-            first_index = (mask & ((1 << lookbehind.first_language) - 1)).bit_count()
+            state = self.get_contexts(language_bits).states[context]
+            first_index = (language_bits & ((1 << lookbehind.first_language) - 1)).bit_count()
             pairs = zip(state[first_index:], lookbehind.conditions, strict=False)
             term = self.terms.union([condition for language, condition in pairs if self.terms.nullable[language]])
         return self.terms.negate(term) if node.negative else term
 
-    def explore(self, tree: Tree, start: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
-        """The exits of `tree`. `start` has a left context for the tree's own mask and `mask_after`; the exits have left
-        contexts for `mask_after`.
+    def explore(self, tree: Tree, start: Situation, bits_after: int) -> Generator[Any, Any, Exits]:
+        """The exits of `tree`. `start` has a left context for the languages of the tree and of `bits_after`; the exits
+        have left contexts for `bits_after`.
         """
-        key = (serial(tree), start, mask_after)
+        key = (serial(tree), start, bits_after)
         if key not in self._exits:
-            self._exits[key] = yield Explorer(self).find_exits(tree, start, mask_after)
+            self._exits[key] = yield Explorer(self).find_exits(tree, start, bits_after)
         return self._exits[key]
 
     # --- the rest of the text
 
     def lower_suffix(self, continuation: Continuation, context: int) -> Generator[Any, Any, Node]:
-        """The IR node of all strings that match the continuation, in a left context for its mask."""
+        """The IR node of all strings that match the continuation, in a left context for its languages."""
         if continuation.successor is None:
             return EPSILON
         key = (serial(continuation), context)
@@ -267,7 +272,7 @@ class Lowering:
                 branches = []
                 for item in items:
                     branch = self.make_continuation(item, rest)
-                    branch_context = self.project(context, continuation.mask, branch.mask)
+                    branch_context = self.project(context, continuation.language_bits, branch.language_bits)
                     branches.append((yield self.lower_suffix(branch, branch_context)))
                 result = alt(branches)
             case Times(item, 0, 1):
@@ -275,15 +280,15 @@ class Lowering:
                 result = yield self.lower_suffix(self.make_continuation(optional_item, rest), context)
             case Or() | Times():
                 parts = []
-                exits = yield self.explore(tree, (context, ANY_STRING), rest.mask)
+                exits = yield self.explore(tree, (context, ANY_STRING), rest.language_bits)
                 for (target, condition), node in exits.items():
                     suffix = yield self.lower_suffix(rest, target)
                     parts.append((node, self._restrict_to_condition(suffix, condition)))
                 result = self._join(parts)
             case _:
                 parts = []
-                start = self.project(context, continuation.mask, rest.mask)
-                for part, target in self.get_contexts(rest.mask).partition_by_context(tree, start):
+                start = self.project(context, continuation.language_bits, rest.language_bits)
+                for part, target in self.get_contexts(rest.language_bits).partition_by_context(tree, start):
                     parts.append((part, (yield self.lower_suffix(rest, target))))
                 result = self._join(parts)
         return result
@@ -299,19 +304,25 @@ class Lowering:
         """The strings of `suffix` that satisfy a condition."""
         one_char = self.terms.next_char_condition(condition)
         if one_char is not None:
-            return self.edges.restrict(suffix, *one_char, False)
+            return self.end_characters.restrict(suffix, *one_char, False)
         return conj(suffix, self.terms.node(condition))
 
     def _lower_lookaround(
         self, node: Lookaround, continuation: Continuation, rest: Continuation, context: int
     ) -> Generator[Any, Any, Node]:
-        suffix: Node = yield self.lower_suffix(rest, self.project(context, continuation.mask, rest.mask))
+        suffix: Node = yield self.lower_suffix(
+            rest, self.project(context, continuation.language_bits, rest.language_bits)
+        )
         if suffix is EMPTY:
             return EMPTY
         if not node.ahead or as_chars(node.item) is not None:
-            return self._restrict_to_condition(suffix, (yield self.compute_condition(node, continuation.mask, context)))
+            return self._restrict_to_condition(
+                suffix, (yield self.compute_condition(node, continuation.language_bits, context))
+            )
         lookahead = self.make_continuation(node.item, self.make_continuation(ANY_TEXT, self.make_end(0)))
-        language = yield self.lower_suffix(lookahead, self.project(context, continuation.mask, lookahead.mask))
-        if not isinstance(node.item, (Lookaround, Cat, Or, Times)) and self.edges.is_nullable(node.item):
+        language = yield self.lower_suffix(
+            lookahead, self.project(context, continuation.language_bits, lookahead.language_bits)
+        )
+        if not isinstance(node.item, (Lookaround, Cat, Or, Times)) and self.end_characters.is_nullable(node.item):
             language = ANY_TEXT  # "the empty string, then anything" is everything
         return conj(suffix, negate(language) if node.negative else language)

@@ -58,32 +58,32 @@ class Explorer:
         self._unrolled_repetitions: set[int] = set()
         """Counted repetitions (serial numbers) whose count is a part of the state."""
 
-    def find_exits(self, tree: Tree, start: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
+    def find_exits(self, tree: Tree, start: Situation, bits_after: int) -> Generator[Any, Any, Exits]:
         """The exits of `tree`; see `Lowering.explore`."""
         exits: Exits | None = None
         if isinstance(tree, Times):
             self.lowering.span = tree.span
             if _has_count(tree):
-                exits = yield self._repeat_one_round(tree, start, mask_after)
+                exits = yield self._repeat_one_round(tree, start, bits_after)
                 if exits is None:
-                    exits = yield self._count_characters(tree, start, mask_after)
+                    exits = yield self._count_characters(tree, start, bits_after)
         if exits is None:
-            exits = yield self._explore(tree, start, mask_after)
+            exits = yield self._explore(tree, start, bits_after)
         return exits
 
-    def _repeat_one_round(self, tree: Times, start: Situation, mask_after: int) -> Generator[Any, Any, Exits | None]:
+    def _repeat_one_round(self, tree: Times, start: Situation, bits_after: int) -> Generator[Any, Any, Exits | None]:
         """The exits of a counted repetition in which each way through the situations between rounds repeats at most one
         round.
 
         The repeated round stays counted, and the other rounds on the way are subtracted from the count. Returns None if
         some way repeats several rounds, or if there are too many situations.
         """
-        mask = self.lowering.find_mask(tree) | mask_after
+        language_bits = self.lowering.find_language_bits(tree) | bits_after
         rounds: dict[Situation, Exits] = {}
         todo = [start]
         for situation in todo:
             if situation not in rounds:
-                rounds[situation] = yield self.lowering.explore(tree.item, situation, mask)
+                rounds[situation] = yield self.lowering.explore(tree.item, situation, language_bits)
                 todo.extend(rounds[situation])
                 if len(rounds) > _MAX_SITUATIONS:
                     return None
@@ -104,7 +104,7 @@ class Explorer:
                 return True
             if loop is not None or lower == 0:
                 counted_nodes = [repeat(node, lower, upper) if i == loop else node for i, node in enumerate(nodes)]
-                key = (self.lowering.project(end[0], mask, mask_after), end[1])
+                key = (self.lowering.project(end[0], language_bits, bits_after), end[1])
                 parts.setdefault(key, []).append(seq(counted_nodes))
             return all(
                 target == end or (target not in path and add_ways(target, (*path, target), (*nodes, node), loop))
@@ -115,7 +115,7 @@ class Explorer:
             return None
         return {key: alt(nodes) for key, nodes in parts.items()}
 
-    def _count_characters(self, tree: Times, start: Situation, mask_after: int) -> Generator[Any, Any, Exits | None]:
+    def _count_characters(self, tree: Times, start: Situation, bits_after: int) -> Generator[Any, Any, Exits | None]:
         """The exits of a counted repetition whose item has a fixed width: counts characters instead of rounds. None if
         the width varies or is 0.
         """
@@ -123,15 +123,15 @@ class Explorer:
         if not width:
             return None
         star = Times(tree.item, 0, None, False, tree.span, tree.one_char, tree.has_lookaround)
-        exits = yield self.lowering.explore(star, start, mask_after)
+        exits = yield self.lowering.explore(star, start, bits_after)
         max_length = None if tree.max is None else tree.max * width
         return {key: Length(node, tree.min * width, max_length) for key, node in exits.items()}
 
     # --- the graph of states
 
-    def _explore(self, tree: Tree, situation: Situation, mask_after: int) -> Generator[Any, Any, Exits]:
+    def _explore(self, tree: Tree, situation: Situation, bits_after: int) -> Generator[Any, Any, Exits]:
         self._unrolled_repetitions.add(serial(tree))
-        continuation = self.lowering.make_continuation(tree, self.lowering.make_end(mask_after))
+        continuation = self.lowering.make_continuation(tree, self.lowering.make_end(bits_after))
         start: State = (continuation, EMPTY_STRING, *situation)
         edges: dict[State, dict[State, Node]] = {}
         ends: set[State] = set()
@@ -167,7 +167,7 @@ class Explorer:
             return EPSILON, (
                 target,
                 EMPTY_STRING,
-                self.lowering.project(context, continuation.mask, target.mask),
+                self.lowering.project(context, continuation.language_bits, target.language_bits),
                 pending,
             )
 
@@ -180,17 +180,17 @@ class Explorer:
             case Or(items):
                 return [make_edge(self.lowering.make_continuation(item, rest)) for item in items]
             case Times() if _has_count(tree) and serial(tree) not in self._unrolled_repetitions:
-                exits = yield self.lowering.explore(tree, (context, condition), rest.mask)
+                exits = yield self.lowering.explore(tree, (context, condition), rest.language_bits)
                 return [(node, (rest, EMPTY_STRING, target, condition)) for (target, condition), node in exits.items()]
             case Times(item, low, _):
                 round_edge = make_edge(self.lowering.make_continuation(item, self._continue_after_round(tree, rest)))
                 return [round_edge] if low else [round_edge, make_edge(rest)]
             case Lookaround():
-                lookaround_condition = yield self.lowering.compute_condition(tree, continuation.mask, context)
+                lookaround_condition = yield self.lowering.compute_condition(tree, continuation.language_bits, context)
                 combined_condition = self.terms.intersection((condition, lookaround_condition))
-                return [] if self.terms.is_empty(combined_condition) else [make_edge(rest, combined_condition)]
+                return [] if self.terms.is_surely_empty(combined_condition) else [make_edge(rest, combined_condition)]
             case _:
-                rest_context = self.lowering.project(context, continuation.mask, rest.mask)
+                rest_context = self.lowering.project(context, continuation.language_bits, rest.language_bits)
                 return self._find_edges_of_node(tree, rest, rest_context, condition)
 
     def _continue_after_round(self, tree: Times, rest: Continuation) -> Continuation:
@@ -210,25 +210,25 @@ class Explorer:
     def _find_edges_of_node(
         self, node: Node, rest: Continuation, context: int, condition: int
     ) -> list[tuple[Node, State]]:
-        """The edges of a part without lookarounds. `context` is a left context for the mask of `rest`."""
+        """The edges of a part without lookarounds. `context` is a left context for the languages of `rest`."""
         out: list[tuple[Node, State]] = []
         if condition != ANY_STRING:
             one_char = self.terms.next_char_condition(condition)
             if one_char is None:
                 return self._find_character_edges((rest, self.terms.read(node), context, condition))
-            if self.lowering.edges.is_nullable(node):
+            if self.lowering.end_characters.is_nullable(node):
                 out.append((EPSILON, (rest, EMPTY_STRING, context, condition)))
-            node = self.lowering.edges.restrict(node, one_char[0], False, False)
+            node = self.lowering.end_characters.restrict(node, one_char[0], False, False)
             if node is EMPTY:
                 return out
-        for part, target in self.lowering.get_contexts(rest.mask).partition_by_context(node, context):
+        for part, target in self.lowering.get_contexts(rest.language_bits).partition_by_context(node, context):
             out.append((part, (rest, EMPTY_STRING, target, ANY_STRING)))
         return out
 
     def _find_character_edges(self, state: State) -> list[tuple[Node, State]]:
         """The edges from a state within a part without lookarounds, for each set of next characters."""
         continuation, rest_of_part, left_context, condition = state
-        contexts = self.lowering.get_contexts(continuation.mask)
+        contexts = self.lowering.get_contexts(continuation.language_bits)
         out: list[tuple[Node, State]] = []
         if self.terms.nullable[rest_of_part]:
             out.append((EPSILON, (continuation, EMPTY_STRING, left_context, condition)))

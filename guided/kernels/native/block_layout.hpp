@@ -8,7 +8,7 @@
 
 namespace guided {
 
-// `order`: the indices of the rows; null: the order of the file. `out`: as many bytes as bytes_of_tiles() returns.
+// `order`: the indices of the rows; null: the order of the file. `out`: as many bytes as count_tile_bytes() returns.
 struct Arrangement {
   const uint8_t* rows;
   const int64_t* order;

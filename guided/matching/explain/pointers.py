@@ -1,4 +1,4 @@
-"""Formats JSON Pointers, and groups of them, for messages. In: pointers. Out: a list of at most eight, as text."""
+"""Formats lists for messages: JSON Pointers, groups of them, rule names. Out: at most eight items, as text."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Final
 from guided.frontends.json_schema.refusing import Groups
 from guided.matching.explain.positions import Position
 
-__all__ = ["format_open_parts", "format_pointers", "format_refusals"]
+__all__ = ["format_list", "format_open_parts", "format_refusals"]
 
-_MAX_POINTERS: Final = 8
+_MAX_ITEMS: Final = 8
 
 
 def format_open_parts(parts: Sequence[str], positions: Sequence[Position]) -> str:
-    """Format the open parts: the pointers into schemas, and the names of rules unless `positions` describes them."""
-    return format_pointers([part for part in parts if not positions or "/" in part.partition(" ")[0]])
+    """Format the parts of the specification that are open (`Explanation.places`): all pointers into schemas, and the
+    names of rules if `positions` is empty."""
+    return format_list([part for part in parts if not positions or "/" in part.partition(" ")[0]])
 
 
-def format_pointers(pointers: Sequence[str]) -> str:
-    """Format JSON Pointers for a message, at most eight."""
-    omitted = [f"{len(pointers) - _MAX_POINTERS} more"] if len(pointers) > _MAX_POINTERS else []
-    return ", ".join([*(pointer or "(root)" for pointer in pointers[:_MAX_POINTERS]), *omitted])
+def format_list(items: Sequence[str]) -> str:
+    """Format the items of a list for a message, at most eight. An empty item is the pointer to the root."""
+    omitted = [f"{len(items) - _MAX_ITEMS} more"] if len(items) > _MAX_ITEMS else []
+    return ", ".join([*(item or "(root)" for item in items[:_MAX_ITEMS]), *omitted])
 
 
 def format_refusals(groups: Groups) -> str:
     """Format keywords that refuse a text. The keywords of a group refuse it together."""
     refusals = [
-        group[0] if len(group) == 1 else f"{format_pointers(group[:-1])} and {format_pointers(group[-1:])} together"
+        group[0] if len(group) == 1 else f"{format_list(group[:-1])} and {format_list(group[-1:])} together"
         for group in groups
     ]
-    return format_pointers(refusals)
+    return format_list(refusals)

@@ -11,9 +11,10 @@ keys.
 | the same over plain HTTP, where browsers omit that header | `Origin` has the host and port of `Host` |
 | to its own host name, pointed at this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
 
-A request that the browser marks as `same-origin` passes even if `Host` differs: a reverse proxy may have changed
-`Host`. The last two checks are made only without API keys, since no page knows a key. Hosts are checked on loopback,
-and at every address if `allowed_hosts` is not empty. Programs send neither `Origin` nor `Sec-Fetch-Site`, so they pass.
+If the browser marks a request as `same-origin`, `Origin` and `Host` may differ: a reverse proxy may have changed
+`Host`. The last two checks are made only without API keys, since no page knows a key, and `Host` is checked only on
+loopback. With `allowed_hosts`, `Host` is always checked. Programs send neither `Origin` nor `Sec-Fetch-Site`, so they
+pass the first two checks.
 
 Sources: the Fetch standard (`Origin`), Fetch Metadata (`Sec-Fetch-Site`), RFC 9110 section 7.2 (`Host`). Cost: a few
 comparisons. Not done: protection from other programs on this machine, which needs API keys.

@@ -5,7 +5,8 @@ The prompt of the engine request describes the tools. If the model reasons, reas
 is neither a constraint nor a stop option, the answer may call the server's own tools.
 
 Stop options end free text only: the whole answer, or the text before and after calls or after reasoning. If they have
-no effect, the answer contains a warning. So programs that always send them also work with tools and formats.
+no effect, the answer contains a warning instead of an error, so programs that always send stop options also work with
+tools and response formats.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["build_chat_request", "resolve_tool_style"]
 
 
 def resolve_tool_style(engine: Engine, settings: Settings) -> ToolStyle:
-    """The model's style of tool calls: from the settings, otherwise from its chat template, otherwise Hermes."""
+    """The model's style of tool calls: from the settings, otherwise from its chat template, otherwise the default."""
     if settings.tool_style is not None:
         return tool_style(settings.tool_style)
     template_style = engine.chat_template.style if engine.chat_template is not None else None
@@ -82,8 +83,9 @@ def build_chat_request(
         options["reasoning_end"] = settings.reasoning_end
     options |= {name: value for name in ("describe", "think_first") if (value := getattr(chat, name)) is not None}
     if chat.tools is not None and constraint is None:
-        options["describe"] = False  # tool_choice is "none"; as in `Engine.chat`, free text is not described then
-    has_reasoning = is_reasoning or chat.think_first is not None
+        # tool_choice is "none", so describe=True has nothing to describe. As in `Engine.chat`, this is not an error.
+        options["describe"] = False
+    begins_with_reasoning = is_reasoning or chat.think_first is not None
     partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
     if partial_json and not structured_output.is_json:
         message = "include_partial_json requires JSON output: set response_format to json_schema or json_object"
@@ -96,11 +98,11 @@ def build_chat_request(
         raise RequestError(message, param="stream_options.include_partial_json")
 
     end = reasoning_end_text(vocabulary, settings.reasoning_end) if is_reasoning else ""
-    make_splitter = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
+    splitter_class = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
     reading_options = ReadingOptions(
         new_call_reader=functions.reader if functions is not None else None,
-        new_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, make_splitter),
-        begins_with_reasoning=has_reasoning,
+        new_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, splitter_class),
+        begins_with_reasoning=begins_with_reasoning,
         shows_reasoning=chat.include_reasoning,
         trims_line_ends=is_reasoning and structured_output.constraint is None,
         has_named_function=functions is not None and functions.has_named_function,
@@ -115,13 +117,13 @@ def build_chat_request(
 def _make_answer_splitter(
     vocabulary: Vocabulary,
     functions: Functions | None,
-    tools: Sequence[Tool],
-    make_splitter: Callable[..., AnswerSplitter],
+    server_tools: Sequence[Tool],
+    splitter_class: Callable[..., AnswerSplitter],
 ) -> AnswerSplitter:
     if functions is not None:
-        return make_splitter(AnswerDecoder(vocabulary), functions.reader(), functions.call_markers)
-    toolbox = Toolbox(tools, vocabulary) if tools else None
-    return make_splitter(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
+        return splitter_class(AnswerDecoder(vocabulary), functions.reader(), functions.call_markers)
+    toolbox = Toolbox(server_tools, vocabulary) if server_tools else None
+    return splitter_class(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 
 
 def _describe_constraint(structured_output: StructuredOutput, functions: Functions | None, is_reasoning: bool) -> str:
@@ -148,20 +150,21 @@ def _build_conversation(
         if message["role"] == "tool":
             message["name"] = names[message["tool_call_id"]]
     template_options = chat.chat_template_kwargs
-    variables, switches = template_options.other_variables if template_options is not None else {}, dict[str, bool]()
+    variables = template_options.other_variables if template_options is not None else {}
+    reasoning_variables = dict[str, bool]()
     if settings.reasoning_end or (template_options is not None and template_options.is_reasoning_on is not None):
         uses_variable = engine.chat_template.uses_variable if engine.chat_template is not None else lambda _: False
-        switches = {name: is_reasoning for name in ("enable_thinking", "thinking") if uses_variable(name)}
+        reasoning_variables = {name: is_reasoning for name in ("enable_thinking", "thinking") if uses_variable(name)}
     starts_new_message = chat.add_generation_prompt is not False and not chat.continue_final_message
     return Conversation(
         messages,
         tools,
         style,
-        ""
-        if not starts_new_message or (switches and not is_reasoning)
+        begin=""
+        if not starts_new_message or (reasoning_variables and not is_reasoning)
         else _make_answer_prefix(settings, is_reasoning),
         documents=chat.documents or (),
-        variables=variables | switches,
+        variables=variables | reasoning_variables,
         add_generation_prompt=starts_new_message,
         continue_final_message=chat.continue_final_message,
     )
@@ -188,7 +191,7 @@ def _resolve_reasoning(chat: ChatRequest, settings: Settings) -> bool:
 def _make_answer_prefix(settings: Settings, is_reasoning: bool) -> str:
     """The beginning of the answer, as in Qwen 3's templates: the begin marker of the reasoning, or empty reasoning.
 
-    `Conversation.begin` does not repeat what the chat template itself writes.
+    If the chat template already ends with a part of this text, that part is not written twice (`Conversation.begin`).
     """
     if not settings.reasoning_end or not settings.reasoning_begin:
         return ""

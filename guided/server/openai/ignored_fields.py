@@ -1,4 +1,4 @@
-"""Fields with only one accepted value, which describes what the server does anyway.
+"""Fields whose only accepted values describe what the server does anyway.
 
 OpenAI's clients, vLLM's clients and frameworks send these fields with each request. Null is also accepted. Any other
 value requests an unsupported feature, and is refused with the reason and a hint.

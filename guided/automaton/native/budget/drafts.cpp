@@ -30,7 +30,7 @@ constexpr int kMaxLetters = 31;
 constexpr int32_t kAnyLetter = 256;  // a symbol for any one letter; no token combines it with other symbols
 constexpr int kMaxSteps = 4096;      // steps to the end of an entry
 constexpr int64_t kMaxEasyValues = 64;
-// The first entries, as many as this, are constructed; drafts are used for later ones.
+// Once this many entries have been read in the open scopes, the next entries are drafted, not constructed.
 constexpr int64_t kMaxConstructedEntries = 8;
 
 int32_t draft_memory(int level, int letters) { return -2 - (level * (kMaxLetters + 1) + letters); }

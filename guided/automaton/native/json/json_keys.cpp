@@ -103,7 +103,7 @@ int32_t JsonValues::insert(PersistentTrie& set, int32_t root, int32_t value) con
 
 // A prefix of the key of the current string, number or literal; empty between scalars.
 std::string JsonValues::scalar_key(int32_t text) const {
-  if (texts_[text].kind == Kind::String) return string_key(string(text).text);
+  if (texts_[text].kind == Kind::String) return string_key(current_string(text).text);
   if (texts_[text].kind != Kind::Word) return {};
   const std::string word = current_word(text);
   const bool is_literal = word[0] == 't' || word[0] == 'f' || word[0] == 'n';
@@ -130,9 +130,9 @@ int32_t JsonValues::node_after_items(const PersistentTrie& set, int32_t node, in
   return out;
 }
 
-int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part) {
-  if (part == Part::Unknown || part == Part::Empty) return kUndecided;
-  if (part == Part::Whole) return set.descend(root, key(value(start, text)));
+int32_t JsonValues::find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, PartKind part_kind) {
+  if (part_kind == PartKind::Unknown || part_kind == PartKind::Empty) return kUndecided;
+  if (part_kind == PartKind::Whole) return set.descend(root, key(value(start, text)));
   const std::vector<int32_t> frames = open_frames(start, text);
   int32_t node = root;
   for (size_t level = frames.size(); level-- > 0 && node >= 0;) {

@@ -34,12 +34,12 @@ JsonValues::Text JsonValues::extend(int32_t text, uint8_t byte) {
   out.byte = byte;
   out.added_character = kNothing;
   if (out.kind == Kind::Broken) {
-    if (out.unit == 2)
-      out.unit = 1;
+    if (out.broken_state == BrokenState::AfterEscape)
+      out.broken_state = BrokenState::InString;
     else if (byte == JsonString::kQuote)
-      out.unit ^= 1;
-    else if (out.unit == 1 && byte == JsonString::kEscape)
-      out.unit = 2;
+      out.broken_state = out.broken_state == BrokenState::InString ? BrokenState::Outside : BrokenState::InString;
+    else if (out.broken_state == BrokenState::InString && byte == JsonString::kEscape)
+      out.broken_state = BrokenState::AfterEscape;
     return out;
   }
   if (out.kind == Kind::String) {
@@ -53,7 +53,7 @@ JsonValues::Text JsonValues::extend(int32_t text, uint8_t byte) {
     if (value >= 0) add_part(out, value);
   }
   if (out.kind == Kind::Between) read_structure(out, byte);
-  if (out.kind == Kind::Broken) out.unit = byte == '"';
+  if (out.kind == Kind::Broken) out.broken_state = byte == '"' ? BrokenState::InString : BrokenState::Outside;
   return out;
 }
 
@@ -61,7 +61,7 @@ void JsonValues::read_string(Text& out, uint8_t byte) {
   JsonString progress{{}, out.escape, out.unit, out.high};
   const bool is_unescaped = out.escape < 0;
   if (!progress.read(byte)) {
-    const int32_t value = values_.string(string(out.previous).text);
+    const int32_t value = values_.string(current_string(out.previous).text);
     out.kind = Kind::Between;
     out.unit = 0;
     out.high = 0;
@@ -157,22 +157,24 @@ std::vector<int32_t> JsonValues::open_frames(int32_t start, int32_t text) const 
   return out;
 }
 
-JsonValues::Part JsonValues::part(int32_t start, int32_t text) const {
+JsonValues::PartKind JsonValues::kind_since(int32_t start, int32_t text) const {
   const Text &from = texts_[start], &to = texts_[text];
-  if (start == text) return Part::Empty;
-  if (to.kind == Kind::Broken || from.kind != Kind::Between || !expects_value(from.frame, true)) return Part::Unknown;
+  if (start == text) return PartKind::Empty;
+  if (to.kind == Kind::Broken || from.kind != Kind::Between || !expects_value(from.frame, true))
+    return PartKind::Unknown;
   const Frame& start_frame = frames_[from.frame];
   const int32_t frame = ancestor_at(to.frame, start_frame.depth);
   if (frame == from.frame)
-    return to.frame != frame         ? Part::Open
-           : to.kind == Kind::String ? Part::String
-           : to.kind == Kind::Word   ? Part::Word
-                                     : Part::Unknown;
+    return to.frame != frame         ? PartKind::Open
+           : to.kind == Kind::String ? PartKind::String
+           : to.kind == Kind::Word   ? PartKind::Word
+                                     : PartKind::Unknown;
   const Frame& current = frames_[frame];
   const bool has_one_more = frame == to.frame && to.kind == Kind::Between && current.outer == start_frame.outer &&
                             current.part_count == start_frame.part_count + 1 &&
                             parts_[current.last_part].previous == start_frame.last_part;
-  return has_one_more && (current.phase == Phase::Ended || current.phase == Phase::Colon) ? Part::Whole : Part::Unknown;
+  return has_one_more && (current.phase == Phase::Ended || current.phase == Phase::Colon) ? PartKind::Whole
+                                                                                          : PartKind::Unknown;
 }
 
 std::string JsonValues::raw_text(int32_t start, int32_t text) const {
@@ -184,12 +186,12 @@ std::string JsonValues::raw_text(int32_t start, int32_t text) const {
 }
 
 int32_t JsonValues::value(int32_t start, int32_t text) {
-  const Part part_kind = part(start, text);
-  if (part_kind == Part::Whole) return parts_[frames_[texts_[text].frame].last_part].value;
-  if (part_kind == Part::Word)
+  const PartKind part_kind = kind_since(start, text);
+  if (part_kind == PartKind::Whole) return parts_[frames_[texts_[text].frame].last_part].value;
+  if (part_kind == PartKind::Word)
     if (const int32_t value = word_value(text); value >= 0) return value;
   const std::string spelled = raw_text(start, text);
-  if (part_kind == Part::Unknown && start > kAfterUnknownText) {  // the surrounding text is not JSON, or not yet
+  if (part_kind == PartKind::Unknown && start > kAfterUnknownText) {  // the text before the part may not be JSON
     int32_t own_text = kEmptyText;
     for (char byte : spelled) own_text = read(own_text, static_cast<uint8_t>(byte));
     return value(kEmptyText, own_text);
@@ -197,7 +199,7 @@ int32_t JsonValues::value(int32_t start, int32_t text) {
   return values_.intern(std::string(1, 'r').append(spelled));
 }
 
-JsonString JsonValues::string(int32_t text) const {
+JsonString JsonValues::current_string(int32_t text) const {
   const std::string spelled = current_word(text);
   JsonString progress;
   for (size_t i = 1; i < spelled.size(); ++i) progress.read(static_cast<uint8_t>(spelled[i]));
@@ -214,8 +216,8 @@ std::vector<int32_t> JsonValues::parts(int32_t frame) const {
 constexpr size_t kBytesPerMember = 48;  // of a hash table
 constexpr int64_t kNamesPerUnit = 8;    // names that are compared in one unit of work
 
-// Compares the parts of an unfinished object with `value`, an object. Neighbouring bytes ask for the same parts or for
-// one more, so the last comparison of each level of nesting is kept and continued.
+// Compares the parts of an unfinished object with `value`, an object. From one byte to the next, an object has the same
+// parts or one more. So the last comparison at each level of nesting is kept, and only continued.
 const JsonValues::Comparison& JsonValues::compare_parts(size_t level, int32_t frame, int32_t value) const {
   if (level >= comparisons_.size()) comparisons_.resize(level + 1);
   Comparison& comparison = comparisons_[level];
@@ -223,7 +225,7 @@ const JsonValues::Comparison& JsonValues::compare_parts(size_t level, int32_t fr
   if (comparison.value == value && comparison.last_part == last_part) return comparison;
   auto add = [&](int32_t part, bool is_name) {
     if (!is_name) {
-      comparison.is_part &= part == comparison.next_value;
+      comparison.is_subset &= part == comparison.next_value;
       return;
     }
     const auto member = comparison.members_left.find(part);
@@ -248,7 +250,8 @@ const JsonValues::Comparison& JsonValues::compare_parts(size_t level, int32_t fr
 bool JsonValues::scalar_may_become(int32_t text, int32_t value) const {
   const std::string& c = values_.content(value);
   if (c[0] == 'r') return true;
-  if (texts_[text].kind == Kind::String) return c[0] == 's' && string(text).may_become(std::string_view(c).substr(1));
+  if (texts_[text].kind == Kind::String)
+    return c[0] == 's' && current_string(text).may_become(std::string_view(c).substr(1));
   const std::string word = current_word(text);
   if (word[0] == '-' || std::isdigit(static_cast<unsigned char>(word[0])))
     return c[0] == 'n' && may_become_number(word, c);
@@ -275,7 +278,7 @@ bool JsonValues::may_become(std::span<const int32_t> frames, int32_t text, int32
       continue;
     }
     const Comparison& comparison = compare_parts(frames.size() - level, frames[level], value);
-    if (!comparison.is_part) return false;
+    if (!comparison.is_subset) return false;
     if (frame.part_count % 2 == 0) {  // between members, or in a name
       if (!ends_inside) return true;
       CallMeter::work(static_cast<int64_t>(comparison.members_left.size()) / kNamesPerUnit);
@@ -289,14 +292,14 @@ bool JsonValues::may_become(std::span<const int32_t> frames, int32_t text, int32
 }
 
 void JsonValues::describe(int32_t start, int32_t text, std::vector<int32_t>& out) {
-  const Part part_kind = part(start, text);
+  const PartKind part_kind = kind_since(start, text);
   const Text to = texts_[text];
   out.push_back(static_cast<int32_t>(part_kind));
-  if (part_kind == Part::Unknown || part_kind == Part::Empty) {
+  if (part_kind == PartKind::Unknown || part_kind == PartKind::Empty) {
     out.push_back(values_.intern(std::string(1, 'r').append(raw_text(start, text))));
     return;
   }
-  if (part_kind == Part::Whole) out.push_back(value(start, text));
+  if (part_kind == PartKind::Whole) out.push_back(value(start, text));
   out.push_back(static_cast<int32_t>(to.kind));
   if (to.kind == Kind::Word) {
     const std::string word = current_word(text);
@@ -305,7 +308,7 @@ void JsonValues::describe(int32_t start, int32_t text, std::vector<int32_t>& out
   }
   if (to.kind == Kind::String) {
     const int32_t unit = to.escape > 0 ? to.unit : 0;
-    out.insert(out.end(), {values_.string(string(text).text), to.escape, unit, static_cast<int32_t>(to.high)});
+    out.insert(out.end(), {values_.string(current_string(text).text), to.escape, unit, static_cast<int32_t>(to.high)});
   }
   for (int32_t frame : open_frames(start, text)) {
     std::vector<int32_t> written = parts(frame);

@@ -40,7 +40,8 @@ class JsonValues {
   JsonValues();
   int32_t read(int32_t text, uint8_t byte);
   bool is_in_string(int32_t text) const {
-    return texts_[text].kind == Kind::String || (texts_[text].kind == Kind::Broken && texts_[text].unit > 0);
+    return texts_[text].kind == Kind::String ||
+           (texts_[text].kind == Kind::Broken && texts_[text].broken_state != BrokenState::Outside);
   }
   int32_t previous(int32_t text) const { return texts_[text].previous; }
   uint8_t byte(int32_t text) const { return texts_[text].byte; }
@@ -49,13 +50,13 @@ class JsonValues {
   JsonString escape(int32_t text) const { return {{}, texts_[text].escape, texts_[text].unit, texts_[text].high}; }
 
   // What has been read since `start`. Unknown: not the beginning of a single JSON value.
-  enum class Part : uint8_t { Unknown, Empty, String, Word, Whole, Open };
-  Part part(int32_t start, int32_t text) const;
+  enum class PartKind : uint8_t { Unknown, Empty, String, Word, Whole, Open };
+  PartKind kind_since(int32_t start, int32_t text) const;
   // Text that is not JSON becomes a value that equals only text with the same bytes.
   int32_t value(int32_t start, int32_t text);
   std::string raw_text(int32_t start, int32_t text) const;
   // The current string or word.
-  JsonString string(int32_t text) const;
+  JsonString current_string(int32_t text) const;
   std::string current_word(int32_t text) const { return raw_text(texts_[text].word_start, text); }
   // Whether the outermost of these open containers may still become this value. `frames`: innermost first. Also true if
   // the value is text that is not JSON.
@@ -76,22 +77,24 @@ class JsonValues {
   // The node of a set to which the part since `start` leads. The values that the part may become are below this node.
   // PersistentTrie::kNoNode: it can become none of them. kUndecided: the trie alone cannot decide.
   static constexpr int32_t kUndecided = -2;
-  int32_t find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, Part part);
+  int32_t find(const PersistentTrie& set, int32_t root, int32_t start, int32_t text, PartKind part_kind);
   // Whether the trie alone can decide nothing, because the set contains text that is not JSON.
   static bool is_undecided(const PersistentTrie& set, int32_t root) { return set.child(root, 'r') >= 0; }
 
  private:
   enum class Kind : uint8_t { Between, String, Word, Broken };
+  enum class BrokenState : uint8_t { Outside, InString, AfterEscape };  // in text that is not JSON
   struct Text {
     int32_t previous = -1;
     int32_t frame = 0;       // the innermost open container
     int32_t word_start = 0;  // of a string or word: the text before its first byte
     int32_t added_character = kNothing;
     uint32_t high = 0;  // as in JsonString
-    uint16_t unit = 0;  // as in JsonString; if Broken: 1 in a string, 2 after a backslash in it
+    uint16_t unit = 0;  // as in JsonString
     int8_t escape = -1;
     uint8_t byte = 0;
     Kind kind = Kind::Between;
+    BrokenState broken_state = BrokenState::Outside;  // if Broken
   };
   // Begin: just opened; Item: an item or a name must follow; Colon: a colon must follow; Member: a member's value must
   // follow; Ended: an item or member has ended.
@@ -119,7 +122,7 @@ class JsonValues {
   bool scalar_may_become(int32_t text, int32_t value) const;
   struct Comparison {  // of the parts of an unfinished object (names and values) with a complete object
     int32_t last_part = -1, value = -1;
-    bool is_part = false;     // all complete members are members of the object
+    bool is_subset = false;   // all complete members are members of the object
     int32_t next_value = -1;  // the value of the object's member with the name read last; -1: no such member
     std::unordered_map<int32_t, int32_t> members_left;  // the members whose names have not been read
     size_t bytes = 0;

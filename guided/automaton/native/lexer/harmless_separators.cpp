@@ -1,14 +1,16 @@
-// Finds a separator after which no competing terminal ever matches, for terminals that have no other separator.
+// For terminals without a separator (safe_witnesses.hpp): finds one after which no competing terminal ever matches.
 //
-// Problem. A competing terminal may survive a separator and the text after it. In JavaScript, `LATE` is a comment with a
-// line break before `++`. After `a `, the `/` of a division may begin this comment.
+// Problem. After a separator and the next text, a competing terminal may still be able to match, so safe_witnesses.cpp
+// rejects the separator. For example, the terminal `LATE` of grammars/javascript.lark is a line break, which may be
+// inside a comment, and then `++`, `--` or `=>`. After `a `, the `/` of a division may begin this comment.
 //
-// In: the texts of all terminals, and the separators that are used between them. Out: whether a competing terminal
-// matches in no sequence of these texts. In `a / b`, neither `/` nor `*` follows the `/`, so no comment has begun.
+// In: the texts of all terminals, and the separators that are used between them. Out: at most one more separator. It is
+// valid after a terminal if no sequence of these texts and separators lets a competing terminal match. In `a / b`,
+// neither `/` nor `*` follows the `/`, so no comment has begun.
 //
 // How: a search over the states of the competing terminal, as in competing_terminals.hpp. It distinguishes the terminal
-// that was read last, because the separator is valid only after this terminal. The result depends on the separators in
-// use. So only one separator is added to them.
+// that was read last, because the separator is valid only after this terminal. The proof covers only the separators in
+// use and the new one. A second new separator would need another proof, so only one is added.
 //
 // Cost: at most kMaxSteps texts are read for each grammar.
 #include <algorithm>
@@ -23,8 +25,7 @@ namespace {
 constexpr int64_t kMaxSteps = 1 << 20;
 }
 
-// Makes a separator valid after terminals that have none, if the terminals that may match more never match. This is
-// proven for sequences of texts and separators that are used, so at most one separator is added to these.
+// Makes one more separator valid: after terminals that have none, if their competing terminals can then never match.
 void SafeWitnesses::allow_harmless_separator() {
   if (lexemes_.indentation().is_given) return;
   std::vector<std::pair<int32_t, OpenTerminals>> unseparated;
@@ -40,17 +41,17 @@ void SafeWitnesses::allow_harmless_separator() {
   }
   sort_unique(used);
   steps_left_ = kMaxSteps;
-  bool has_helped = unseparated.empty();
+  bool is_done = unseparated.empty();
   for (Separator& separator : separators_) {
-    if (has_helped) return;
-    std::vector<std::string> separators = used;
-    separators.push_back(separator.text);
+    if (is_done) return;
+    std::vector<std::string> separator_texts = used;
+    separator_texts.push_back(separator.text);
     for (const auto& [terminal, open] : unseparated) {
       if (!all_die_in_text(open, separator.text) ||
-          !can_separate(separator, tried_.tried_after(terminal), terminal, &separators))
+          !can_separate(separator, tried_.tried_after(terminal), terminal, &separator_texts))
         continue;
       separator.is_valid[terminal] = true;
-      has_helped = true;
+      is_done = true;
     }
   }
 }
@@ -63,7 +64,7 @@ bool SafeWitnesses::never_matches(int32_t competitor, int32_t state, int32_t las
   using Node = std::tuple<int32_t, bool, int32_t>;  // the last terminal, whether a separator follows it, the state
   std::set<Node> visited{{last, true, state}};
   std::vector<Node> todo(visited.begin(), visited.end());
-  auto reach = [&](int32_t terminal, bool is_separated, int32_t from, std::string_view text) {
+  auto read_without_match = [&](int32_t terminal, bool is_separated, int32_t from, std::string_view text) {
     if (--steps_left_ < 0) return false;
     for (char c : text) {
       from = automaton.step(from, static_cast<uint8_t>(c));
@@ -78,10 +79,10 @@ bool SafeWitnesses::never_matches(int32_t competitor, int32_t state, int32_t las
     const auto [terminal, is_separated, from] = todo.back();
     todo.pop_back();
     for (size_t i = 0; !is_separated && i < separators.size(); ++i)
-      if (!reach(terminal, true, from, separators[i])) return false;
+      if (!read_without_match(terminal, true, from, separators[i])) return false;
     for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
       if (!texts_[t].empty() && followers_.can_follow(terminal, t) && (is_separated || follows_directly(terminal, t)) &&
-          !reach(t, false, from, texts_[t]))
+          !read_without_match(t, false, from, texts_[t]))
         return false;
   }
   return true;

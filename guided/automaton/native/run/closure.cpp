@@ -91,9 +91,9 @@ void Arena::drop_higher_counts(std::vector<Thread>& threads) {
   threads.resize(n);
 }
 
-// Whether a rule is a loop with a maximum, and the lowest of several counts suffices. False if the loop contains
-// itself, since its frames share callers only if they have the same counts. False if it contains control tokens,
-// because the number of marks without text (matching/regions) would change.
+// Whether a rule is a loop with a maximum, and the lowest of several counts suffices. False if the loop has a limit on
+// its tokens. False if it contains itself, since its frames share callers only if they have the same counts. False if
+// it contains control tokens, because the number of marks without text (matching/regions) would change.
 bool Arena::keeps_only_lowest_count(int32_t rule) {
   const Grammar& g = *grammar_;
   const Rule& loop = g.rules[rule];

@@ -1,17 +1,17 @@
 // The top of a state's stack: the part that it may share with other states, whatever is below.
 //
 // In: a state. Out: a state with the same threads, in which kTop replaces the nearest return configuration through
-// which all of them return; the state itself if that configuration is a bottom. Until a thread exits, both states take
-// the same steps.
+// which all of them return; the state itself if that configuration is a bottom (kBottom, kTop or kFree, arena.hpp).
+// Until a thread exits, both states take the same steps.
 //
 // Example, in an expression of C:
 //
-//     f(a, g(b      all threads return through the call of g, so the top is the same as for    f(x    in any other call
+//     f(a, g(b      all threads return through the call of g, so the top is the same as after    h(b
 //
 // How: that configuration is the nearest common dominator in the graph of return configurations. A return configuration
-// has a lower number than all configurations that return to it. So the search always leaves the highest one, and the
-// first one that is alone in the queue is the dominator (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance
-// Algorithm").
+// has a lower number than all configurations that return to it. So the search always replaces the highest one in the
+// queue by the configurations to which it returns. When only one remains, it is the dominator (Cooper, Harvey and
+// Kennedy, "A Simple, Fast Dominance Algorithm").
 //
 // Cost: O(n log n) in the number of threads above the dominator.
 #include <algorithm>

@@ -4,9 +4,9 @@
 // names need the answer for each token. But most names are like `[a-z]*`: longer and longer values are always possible,
 // and no finite seen set contains them all.
 //
-// How: a position has this property if each position that is reachable from it, along bytes other than the closing
-// quotation mark, lies on a cycle or leads to one, has no calls, actions or control tokens, and is not an end of the
-// frame. Each round of a cycle makes the text longer, and no character takes more than twelve bytes, so the values grow
+// How: consider the positions that are reachable along bytes other than the closing quotation mark. Each of them must
+// lie on a cycle or lead to one. None may be an end of the frame, or have a call, an action or a control token. Each
+// round of a cycle makes the text longer, and no character takes more than twelve bytes, so the values grow
 // with the text.
 //
 // In: a grammar. Out: whether a position inside a string has the property.

@@ -33,16 +33,16 @@ template <class S>
 concept SyntaxOfValues =
     StringSyntax<typename S::String> &&
     requires(S syntax, const S& const_syntax, int32_t text, int32_t start, int32_t value, uint8_t byte,
-             typename S::Part part, PersistentTrie& set, std::vector<int32_t>& description) {
+             typename S::PartKind part_kind, PersistentTrie& set, std::vector<int32_t>& description) {
       { syntax.read(text, byte) } -> std::same_as<int32_t>;
       { const_syntax.is_in_string(text) } -> std::same_as<bool>;
       {
-        const_syntax.part(start, text)
-      } -> std::same_as<typename S::Part>;                     // whether it is a value, or the beginning of one
+        const_syntax.kind_since(start, text)
+      } -> std::same_as<typename S::PartKind>;                 // whether it is a value, or the beginning of one
       { syntax.value(start, text) } -> std::same_as<int32_t>;  // equal values have equal numbers
       // The set with one more value.
       { const_syntax.insert(set, value, value) } -> std::same_as<int32_t>;
-      { syntax.find(set, value, start, text, part) } -> std::same_as<int32_t>;  // what the part may still become
+      { syntax.find(set, value, start, text, part_kind) } -> std::same_as<int32_t>;  // what the part may still become
       { syntax.describe(start, text, description) };  // equal for parts that no continuation distinguishes
     };
 

@@ -176,7 +176,7 @@ int32_t Uniqueness::string_node(int32_t set, int32_t state) {
   if (node == kNotYet) {
     const bool has_start = ancestor >= 0 && !syntax_.is_in_string(states_[ancestor].text);
     node = trie_.descend(set, ValueSyntax::string_key({}));
-    if (!has_start && node >= 0) node = trie_.descend(node, syntax_.string(states_[state].text).text);
+    if (!has_start && node >= 0) node = trie_.descend(node, syntax_.current_string(states_[state].text).text);
     if (!has_start) path.assign(1, state);
     states_[path.back()].node = node;  // the opening quote adds no character
     path.pop_back();
@@ -195,9 +195,9 @@ int32_t Uniqueness::entry_node(int32_t scope, int32_t state) {
   const State& m = states_[state];
   const int32_t set = set_root(s.seen);
   if (ValueSyntax::is_undecided(trie_, set)) return ValueSyntax::kUndecided;
-  const ValueSyntax::Part part = syntax_.part(s.start, m.text);
-  if (part == ValueSyntax::Part::String && scope == m.scope) return string_node(set, state);
-  return syntax_.find(trie_, set, s.start, m.text, part);
+  const ValueSyntax::PartKind part_kind = syntax_.kind_since(s.start, m.text);
+  if (part_kind == ValueSyntax::PartKind::String && scope == m.scope) return string_node(set, state);
+  return syntax_.find(trie_, set, s.start, m.text, part_kind);
 }
 
 bool Uniqueness::scope_may_become_seen(int32_t scope, int32_t state) {
@@ -229,8 +229,9 @@ bool Uniqueness::can_tell_apart(int32_t state) {
 bool Uniqueness::is_in_scalar(int32_t state) const {
   const auto [entry_count, is_innermost] = count_open_entries(state);
   if (entry_count != 1 || !is_innermost) return false;
-  const ValueSyntax::Part part = syntax_.part(scopes_[states_[state].scope].start, states_[state].text);
-  return part == ValueSyntax::Part::Empty || part == ValueSyntax::Part::String || part == ValueSyntax::Part::Word;
+  const ValueSyntax::PartKind part_kind = syntax_.kind_since(scopes_[states_[state].scope].start, states_[state].text);
+  return part_kind == ValueSyntax::PartKind::Empty || part_kind == ValueSyntax::PartKind::String ||
+         part_kind == ValueSyntax::PartKind::Word;
 }
 
 bool Uniqueness::may_become_seen_at(int32_t state, int32_t scope_depth) {
@@ -264,7 +265,7 @@ std::optional<Uniqueness::StringAhead> Uniqueness::string_ahead(int32_t state) {
     out->node = trie_.descend(set, ValueSyntax::string_key({}));
     return out;
   }
-  if (syntax_.part(s.start, m.text) != ValueSyntax::Part::String) return std::nullopt;
+  if (syntax_.kind_since(s.start, m.text) != ValueSyntax::PartKind::String) return std::nullopt;
   out->escape = syntax_.escape(m.text);
   out->node = string_node(set, state);
   return out;

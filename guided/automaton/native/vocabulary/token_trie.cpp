@@ -11,11 +11,11 @@ constexpr size_t kPrefetchDistance = 16;  // how many strings ahead of the curre
 
 // The state of a UTF-8 decoder: at a character boundary; one to three continuation bytes before the end of a character;
 // after a lead byte that restricts the next byte (no overlong forms, surrogates or code points above 0x10FFFF); or
-// after an invalid byte, or after a white space character beyond ASCII.
-enum Utf8 : uint8_t { Boundary, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, Broken };
+// after bytes that form none of kWholeCharacters: an invalid byte, or non-ASCII white space.
+enum Utf8 : uint8_t { Boundary, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, NotWhole };
 
 Utf8 read_utf8(Utf8 state, uint8_t b) {
-  const auto expect = [b](uint8_t lo, uint8_t hi, Utf8 next) { return b >= lo && b <= hi ? next : Broken; };
+  const auto expect = [b](uint8_t lo, uint8_t hi, Utf8 next) { return b >= lo && b <= hi ? next : NotWhole; };
   switch (state) {
     case Boundary:
       if (b < 0x80) return Boundary;
@@ -40,10 +40,10 @@ Utf8 read_utf8(Utf8 state, uint8_t b) {
       return expect(0x90, 0xBF, Two);
     case AfterF4:
       return expect(0x80, 0x8F, Two);
-    case Broken:
+    case NotWhole:
       break;
   }
-  return Broken;
+  return NotWhole;
 }
 
 // Whether a non-ASCII character, given in UTF-8, is white space or a line terminator in ECMA-262. These characters are
@@ -131,7 +131,7 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
       if (utf8_state == Boundary && byte >= 0x80) {
         const uint8_t *to = sorted[i].entry.bytes + task.depth + 1, *from = to - 1;
         while ((*from & 0xC0) == 0x80) --from;
-        if (is_white(from, to)) utf8_state = Broken;
+        if (is_white(from, to)) utf8_state = NotWhole;
       }
       utf8_states.push_back(utf8_state);
       child.is_inside_character = utf8_states.back() != Boundary;
@@ -152,7 +152,7 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     for (int32_t c = nodes_[node].first_child; c < nodes_[node].first_child + nodes_[node].children; ++c) {
       const Node& child = nodes_[c];
       const bool is_broken =
-          utf8_states[c] == Broken || (child.is_inside_character && child.payload_hi > child.payload_lo);
+          utf8_states[c] == NotWhole || (child.is_inside_character && child.payload_hi > child.payload_lo);
       const CharClasses own_class = child.byte < 0x80 ? char_class_of_ascii(child.byte) : kWholeCharacters;
       nodes_[node].classes_below |= child.classes_below | (is_broken ? kBrokenBytes : own_class);
       const int length = child.max_length_below + ((child.byte & 0xC0) != 0x80);

@@ -119,7 +119,7 @@ class Library:
         self._metaschemas: dict[str, Json] = {}  # by their key in the registry
         self._dialects: dict[str, Dialect] = {}  # by their URI
         self._dynamic_anchors: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
-        self.noteworthy_schemas: list[Schema] = []
+        self.schemas_to_report: list[Schema] = []
         """The schemas reached so far that have keywords that may have to be reported (`unenforced.py`)."""
         self.traversed_locations: set[tuple[Document, str]] = set()
         """The locations on the paths of references. Unknown keywords there contain schemas."""
@@ -218,7 +218,7 @@ class Library:
             )
             schema = self._schemas[key] = Schema(document, pointer, value, base, scope=scope, constraints=constraints)
             if isinstance(value, dict) and not document.unreported_names.issuperset(value):
-                self.noteworthy_schemas.append(schema)
+                self.schemas_to_report.append(schema)
         return schema
 
     def _find_resource(self, uri: str, link: Link) -> tuple[Document, str]:

@@ -1,7 +1,8 @@
 """The text of arrays. In: a shape of arrays. Out: IR.
 
-An array has the items of the prefix, then any number of other items, within a window. If items must differ, each is an
-`Entry` of a `Distinct`. Requirements on some items (`contains`) are counted, or become a condition on cells of items.
+An array has the items of the prefix, then any number of other items. A window (`minItems` to `maxItems`) bounds the
+number of all items. If items must differ, each is an `Entry` of a `Distinct`. Requirements on some items (`contains`)
+are counted, or become a condition on cells of items (`value_partition.py`).
 
 Cost: linear in the prefix. `containers.py` and `value_partition.py` state their own costs.
 """
@@ -79,9 +80,9 @@ def _items(lowering: Lowering, shape: Shape, location: str, level: int) -> Node:
     return lowering.notation.wrap("[]", array_body(prefix, rest, comma, window), window.low == 0, level)
 
 
-def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, step: int = ~0) -> Node:
-    """An item. `step`: its index n, or ~n for item n and all later ones."""
-    inner_level = lowering.notation.inner_level(level, step)
+def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, index: int = ~0) -> Node:
+    """An item. `index`: its index n, or ~n for item n and all later ones."""
+    inner_level = lowering.notation.inner_level(level, index)
     if shape.unique is None:
         return lowering.notation.item(lowering.value(goal, inner_level), level)
     lowering.notation.check_unique(shape.unique, level)
@@ -89,7 +90,7 @@ def _item(lowering: Lowering, shape: Shape, goal: Goal, level: int, step: int = 
 
 
 def _text_with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
-    """Arrays that only bound the number of items satisfying a schema. No position is special."""
+    """The arrays in which the number of items that satisfy a schema is bounded. All items have the same schemas."""
     (item_count,) = shape.item_counts
     goals = [
         lowering.expander.goal((*item_goal(shape, 0), schema)) for schema in (item_count.schema, item_count.complement)
@@ -100,7 +101,7 @@ def _text_with_count(lowering: Lowering, shape: Shape, level: int) -> Node:
 
 
 def _text_with_condition(lowering: Lowering, shape: Shape, window: Window, location: str, level: int) -> Node:
-    """Arrays with many obligations. No position is special."""
+    """The arrays with items that satisfy each of `shape.some_items`. All items have the same schemas."""
     expander = lowering.expander
     base = expander.goal(item_goal(shape, 0))
     item_goals = [expander.goal((some_item.schema,)) for some_item in shape.some_items]

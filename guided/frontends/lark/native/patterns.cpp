@@ -127,22 +127,22 @@ TerminalPattern Patterns::literal_pattern(const SyntaxTree& literal) const {
   return out;
 }
 
-TerminalPattern Patterns::pattern_of(const SyntaxTree& tree, const TerminalLookup& terminal) const {
+TerminalPattern Patterns::pattern_of(const SyntaxTree& tree, const TerminalLookup& look_up_terminal) const {
   using Kind = SyntaxTree::Kind;
   switch (tree.kind) {
     case Kind::kChoice:
-      return choice_pattern(tree, terminal);
+      return choice_pattern(tree, look_up_terminal);
     case Kind::kSequence:
-      return sequence_pattern(tree, terminal);
+      return sequence_pattern(tree, look_up_terminal);
     case Kind::kName:
-      return terminal(tree.name);
+      return look_up_terminal(tree.name);
     case Kind::kLiteral:
     case Kind::kRange:
       return literal_pattern(tree);
     case Kind::kOperator:
     case Kind::kTimes:
     case Kind::kMaybe: {
-      const TerminalPattern inner = pattern_of(tree.parts[0], terminal);
+      const TerminalPattern inner = pattern_of(tree.parts[0], look_up_terminal);
       TerminalPattern out{.value = concatenate({U"(?:", inner.regexp(), U")"}), .flag = inner.flag};
       if (tree.kind == Kind::kTimes)
         out.value += format_counts(tree);
@@ -155,18 +155,18 @@ TerminalPattern Patterns::pattern_of(const SyntaxTree& tree, const TerminalLooku
   }
 }
 
-TerminalPattern Patterns::sequence_pattern(const SyntaxTree& tree, const TerminalLookup& terminal) const {
+TerminalPattern Patterns::sequence_pattern(const SyntaxTree& tree, const TerminalLookup& look_up_terminal) const {
   if (tree.parts.empty()) return {.is_text = true};
-  if (tree.parts.size() == 1) return pattern_of(tree.parts[0], terminal);
+  if (tree.parts.size() == 1) return pattern_of(tree.parts[0], look_up_terminal);
   TerminalPattern out;
-  for (const SyntaxTree& part : tree.parts) out.value += pattern_of(part, terminal).regexp();
+  for (const SyntaxTree& part : tree.parts) out.value += pattern_of(part, look_up_terminal).regexp();
   if (out.value.size() > kMaxPattern) throw Unusual{};
   return out;
 }
 
 // Lark tries the longest option first.
-TerminalPattern Patterns::choice_pattern(const SyntaxTree& tree, const TerminalLookup& terminal) const {
-  if (tree.parts.size() == 1) return pattern_of(tree.parts[0], terminal);
+TerminalPattern Patterns::choice_pattern(const SyntaxTree& tree, const TerminalLookup& look_up_terminal) const {
+  if (tree.parts.size() == 1) return pattern_of(tree.parts[0], look_up_terminal);
   struct Option {
     TerminalPattern pattern;
     Width width;
@@ -175,7 +175,7 @@ TerminalPattern Patterns::choice_pattern(const SyntaxTree& tree, const TerminalL
   };
   std::vector<Option> options;
   for (const SyntaxTree& part : tree.parts) {
-    TerminalPattern pattern = pattern_of(part, terminal);
+    TerminalPattern pattern = pattern_of(part, look_up_terminal);
     const Width found = width(pattern);
     options.push_back({std::move(pattern), found});
   }

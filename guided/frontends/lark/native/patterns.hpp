@@ -29,17 +29,16 @@ class Patterns {
   Patterns(Alphabet& alphabet, const RegexLimits& limits, std::function<Width(const std::u32string&)> width_of)
       : alphabet_(alphabet), limits_(limits), width_of_(std::move(width_of)) {}
 
-  // The pattern of a tree. `terminal`: returns the pattern of a terminal that the tree refers to.
-  TerminalPattern pattern_of(const SyntaxTree& tree,
-                             const std::function<TerminalPattern(const std::string&)>& terminal) const;
+  using TerminalLookup = std::function<TerminalPattern(const std::string&)>;
+  // The pattern of a tree. `look_up_terminal`: returns the pattern of a terminal that the tree refers to.
+  TerminalPattern pattern_of(const SyntaxTree& tree, const TerminalLookup& look_up_terminal) const;
   TerminalPattern literal_pattern(const SyntaxTree& literal) const;
   // The width of a pattern; nothing if only Python's `re` can determine it.
   std::optional<Width> width_if_known(const TerminalPattern& pattern) const;
 
  private:
-  using TerminalLookup = std::function<TerminalPattern(const std::string&)>;
-  TerminalPattern choice_pattern(const SyntaxTree& tree, const TerminalLookup& terminal) const;
-  TerminalPattern sequence_pattern(const SyntaxTree& tree, const TerminalLookup& terminal) const;
+  TerminalPattern choice_pattern(const SyntaxTree& tree, const TerminalLookup& look_up_terminal) const;
+  TerminalPattern sequence_pattern(const SyntaxTree& tree, const TerminalLookup& look_up_terminal) const;
   Width width(const TerminalPattern& pattern) const;
 
   Alphabet& alphabet_;
