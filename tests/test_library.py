@@ -9,7 +9,7 @@ import os
 import random
 import re
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -125,7 +125,9 @@ def is_soon_parsed(name: str, text: str) -> bool:
     return guided.library()[name].semantics == "lexer" or len(text) <= LONGEST_FOR_EARLEY.get(name, 30)
 
 
+@cache
 def by_lark(name: str) -> object:
+    """Lark's parser for a built-in grammar. Loading a large grammar takes longer than parsing its samples."""
     found = guided.library()[name]
     if found.semantics == "lexer":
         postlex = PythonIndenter() if found.options.get("postlex") == "python" else None

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parent
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.rglob("*.py"))}
+PATHS = sorted(Path(__file__).parent.rglob("*.py"))
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 BROAD = {"Exception", "BaseException"}
 EXPECTING = {"raises", "warns", "deprecated_call", "fail"}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def name_of(call: ast.Call) -> str:
@@ -36,8 +40,8 @@ def is_check(node: ast.AST) -> bool:
 def checking() -> frozenset[str]:
     """The names of functions of the tests that have a check, or call one that has."""
     calls, found = dict[str, set[str]](), set[str]()
-    for tree in TREES.values():
-        for function in ast.walk(tree):
+    for path in PATHS:
+        for function in ast.walk(tree_of(path)):
             if isinstance(function, Function):
                 inside = list(ast.walk(function))
                 calls.setdefault(function.name, set()).update(name_of(n) for n in inside if isinstance(n, ast.Call))
@@ -81,9 +85,9 @@ def wrong(path: Path, tree: ast.Module) -> Iterator[str]:
             yield f"{where}: this comparison has no effect"
 
 
-@pytest.mark.parametrize("path", [path for path in TREES if path.name.startswith("test_")], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in PATHS if path.name.startswith("test_")], ids=lambda path: path.name)
 def test_tests_can_fail(path: Path) -> None:
-    assert not list(wrong(path, TREES[path]))
+    assert not list(wrong(path, tree_of(path)))
 
 
 @pytest.mark.parametrize(
