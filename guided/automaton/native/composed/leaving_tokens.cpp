@@ -13,20 +13,19 @@ std::vector<LeavingTokens::LeavingToken>& LeavingTokens::find(Spot spot) {
     walk.exits.erase(walk.exits.begin());
     for (int32_t next : graph_.at(occurrence).next) enter(next, nodes, walk);
   }
-  memory_ += walk.out.size() * sizeof(LeavingToken) + 100;
+  const size_t bytes = walk.out.size() * sizeof(LeavingToken) + 100;
+  memory_ += bytes;
+  CallMeter::memory(bytes);
   return tokens_by_spot_[spot] = std::move(walk.out);
 }
 
 // A part begins at these nodes.
 void LeavingTokens::enter(int32_t occurrence, const std::vector<int32_t>& nodes, Walk& walk) {
-  Visits& visits = walk.visits[occurrence];
-  if (visits.is_entered.empty()) {
-    visits.is_entered.resize(vocabulary_.trie.nodes().size());
-    visits.states.resize(vocabulary_.trie.nodes().size(), kUnknown);
-  }
+  Visits& visits = walk.visits.try_emplace(occurrence, vocabulary_.trie.nodes().size()).first->second;
+  CallMeter::work(kLookup + static_cast<int64_t>(nodes.size()));
   std::vector<int32_t> new_nodes;
   for (int32_t node : nodes)
-    if (!std::exchange(visits.is_entered[node], 1)) new_nodes.push_back(node);
+    if (visits.enter(node)) new_nodes.push_back(node);
   if (new_nodes.empty()) return;
   const States& part = *parts_[graph_.at(occurrence).part];
   if (part.accepting(part.initial())) {
@@ -75,9 +74,10 @@ void LeavingTokens::follow(Spot from, const std::vector<int32_t>& nodes, Visits*
     const TokenTrie::Node& child_node = trie.nodes()[child];
     const bool may_end_below = (child_node.classes_below & after) != 0;
     if (!visits && !may_end_below) return;
+    CallMeter::work(kLookup);
     const int32_t to = part.step(state, child_node.byte);
     if (to == kDead) return;
-    if (visits && std::exchange(visits->states[child], to) == to) return;
+    if (visits && !visits->visit(child, to)) return;
     if (visits && child_node.payload_hi > child_node.payload_lo && part.ends_token(to))
       for (int32_t i = child_node.payload_lo; i < child_node.payload_hi; ++i)
         walk.out.push_back({trie.payloads()[i], {from.occurrence, to}});

@@ -15,7 +15,9 @@
 // Cost: the visited nodes of the trie, once for each state; then a look-up.
 #pragma once
 
+#include <array>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "composed/part_graph.hpp"
@@ -44,10 +46,34 @@ class LeavingTokens {
   void clear();
 
  private:
-  // Where a part was visited after another part had ended, by node of the trie.
-  struct Visits {
-    std::vector<uint8_t> is_entered;  // whether the part began there
-    std::vector<int32_t> states;      // the last state of the part in which the node was visited, or kUnknown
+  // Where a part was visited after another part had ended, by node of the trie. Pages are made when they are needed:
+  // most parts begin at few nodes.
+  class Visits {
+   public:
+    explicit Visits(size_t nodes) : pages_(nodes / kPageSize + 1) {}
+    // Records that the part begins at a node. Returns false if it is known.
+    bool enter(int32_t node) { return !std::exchange(page(node).is_entered[node % kPageSize], 1); }
+    // Records the state of the part at a node. Returns false if the node was last visited in this state.
+    bool visit(int32_t node, int32_t state) {
+      return std::exchange(page(node).states[node % kPageSize], state) != state;
+    }
+
+   private:
+    static constexpr int32_t kPageSize = 512;
+    struct Page {
+      Page() { states.fill(kUnknown); }
+      std::array<int32_t, kPageSize> states;
+      std::array<uint8_t, kPageSize> is_entered{};
+    };
+    Page& page(int32_t node) {
+      std::unique_ptr<Page>& page = pages_[node / kPageSize];
+      if (!page) {
+        CallMeter::memory(sizeof(Page));
+        page = std::make_unique<Page>();
+      }
+      return *page;
+    }
+    std::vector<std::unique_ptr<Page>> pages_;
   };
   struct Walk {
     std::vector<LeavingToken> out;
