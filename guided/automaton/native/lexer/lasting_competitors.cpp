@@ -63,10 +63,10 @@ std::vector<int64_t> LastingCompetitors::find_weights(int32_t competing) {
   while (!todo.empty()) {
     const Pair pair = todo.back();
     todo.pop_back();
-    CallMeter::work(kLookup);
     TerminalAutomaton& automaton = *readers[pair.reader].automaton;
     bool may_end = seen.size() > kMaxPairs;
     const ByteSet bytes = automaton.bytes(pair.state);
+    CallMeter::work(kLookup + bytes.count());
     bytes.each([&](uint8_t byte) {
       const int32_t next = may_end ? static_cast<int32_t>(kDropped) : competing_.advance(pair.competing, byte);
       may_end = may_end || next == 0;
