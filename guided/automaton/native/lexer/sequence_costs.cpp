@@ -210,7 +210,8 @@ const TerminalRests::Rest& TerminalRests::rest_of_state(int32_t state, int32_t l
       }
       int32_t return_lines = config_lines;
       for (int32_t level = costs_.levels().level_at(t.pos); kinds > 1 && level > 0; --level)
-        return_lines = places_.outer(return_lines);
+        if (const int32_t outer = places_.outer(return_lines); outer >= 0)  // a top may have fewer lines (Places::top)
+          return_lines = outer;
       const auto rest = rests_.find(pair_key(t.ret, return_lines));
       if (rest == rests_.end()) {
         todo.emplace_back(t.ret, return_lines);
