@@ -11,6 +11,7 @@ type is incomplete. This module adds what is missing, from the core schema that 
     date           exact bounds; datetime: with an offset, or without one if it must be naive
     URLs           the allowed schemes; `pydantic_strings` lists which URLs
     formats        pydantic's own names: `pydantic_strings`
+    dict           the names from which pydantic reads the keys: `pydantic_keys`
 
 Conditions that no grammar can check get their own name for `format`, which causes a warning: whether a file exists,
 whether a date is in the past, bounds of times with offsets, the schema of JSON within a string. Validators run when a
@@ -41,6 +42,7 @@ from guided.frontends.python_types.pydantic_constraints import (
     chained_constraint,
     constraint_of,
 )
+from guided.frontends.python_types.pydantic_keys import NAMES, key_names, names_of_enum, names_of_literal
 from guided.frontends.python_types.pydantic_strings import (
     ASCII,
     BYTE_SIZE,
@@ -63,6 +65,7 @@ _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydant
 _CLOCK_PATTERNS: Final = {
     text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)
 }
+_NO_NAMES: Final = "x-guided-no-names"  # marks dicts whose keys cannot be read from strings
 _RUST_PATTERN: Final = "x-guided-rust-pattern"  # a pattern that `_finish_schema` rewrites as ECMA-262's
 _RE_FLAGS: Final = {"a": re.A, "i": re.I, "m": re.M, "s": re.S, "x": re.X}
 _SETS_FLAGS: Final = re.compile(r"(?:\(\?[aimsux]+\))*")
@@ -159,6 +162,7 @@ def _generator_class() -> Any:
             **length_keyword,
         }
 
+    mappings = "_common_dict_schema" if hasattr(GenerateJsonSchema, "_common_dict_schema") else "dict_schema"
     methods = {
         "str_schema": string_schema,
         "bytes_schema": lambda self, schema: _bytes_schema(schema, self._config.val_json_bytes),
@@ -174,6 +178,16 @@ def _generator_class() -> Any:
         "function_after_schema": _with_constraint(_with_path_kind(GenerateJsonSchema.function_after_schema)),
         "chain_schema": _chain_schema,
         "json_schema": lambda self, schema: _json_text_schema(self, schema),
+        mappings: _with_key_names(getattr(GenerateJsonSchema, mappings)),
+        "enum_schema": lambda self, schema: {
+            **GenerateJsonSchema.enum_schema(self, schema),
+            NAMES: names_of_enum(schema),
+        },
+        "literal_schema": lambda self, schema: {
+            **GenerateJsonSchema.literal_schema(self, schema),
+            NAMES: names_of_literal(schema),
+        },
+        "is_subclass_schema": lambda self, schema: self.handle_invalid_for_json_schema(schema, "a class"),
     }
     return type("Described", (GenerateJsonSchema,), methods)
 
@@ -296,6 +310,20 @@ def _json_text_schema(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
     return {"allOf": [{**draft, **out}, *([{"format": "json-string"}] if inner else [])]}
 
 
+def _with_key_names(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Add a schema for the names that pydantic reads as the keys of a dict."""
+
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out = describe(self, {key: value for key, value in schema.items() if key != "keys_schema"})
+        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        names = key_names(keys, self.get_schema_from_definitions)
+        if names is None:
+            return {**out, _NO_NAMES: True}
+        return {**out, "propertyNames": names} if names.keys() - {"type", "title"} else out
+
+    return method
+
+
 def _pattern_keywords(pattern: str | re.Pattern[str], engine: str | None) -> dict[str, str]:
     """The keyword for a pattern of pydantic: `_finish_schema` rewrites those that Rust's crate `regex` matches."""
     if isinstance(pattern, str):
@@ -322,6 +350,12 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
             out["pattern"] = _rewrite_pattern(value, (*path, "pattern"))
         else:
             out[key] = value if key in _DATA_KEYWORDS else _finish_schema(value, (*path, key))
+    out.pop(NAMES, None)
+    if out.pop(_NO_NAMES, False):
+        raise UnsupportedError(
+            "dict: the keys of a JSON object must be strings, and pydantic reads none of them as a key of this type",
+            pointer=pointer_of(path), hint="write dict[str, ...]",
+        )  # fmt: skip
     is_bytes = out.pop(_BYTES, False)
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
