@@ -19,10 +19,10 @@ import guided.compat.xgrammar as xgr
 from guided.compat.llguidance.gbnf_to_lark import any_to_lark, gbnf_to_lark
 from guided.compat.llguidance.grammars import _LarkRewriter
 from guided.compat.rust_anchors import strip_anchors
-from guided.compat.rust_regex import to_python_regex
 from guided.compat.xgrammar.lark_text import RewrittenLark
 from guided.frontends.lark.dialect.definitions import split_statements
 from guided.frontends.lark.scan import _TOKEN, scan, scan_leniently
+from guided.frontends.regex.rust_syntax import to_python_regex
 from tests.effort import draws
 
 SECONDS = 5.0

@@ -11,7 +11,7 @@ import guided
 import guided.compat.llguidance
 import guided.compat.xgrammar as xgr
 from guided.compat.rust_anchors import strip_anchors
-from guided.compat.rust_regex import to_python_regex
+from guided.frontends.regex.rust_syntax import to_python_regex
 
 PATTERNS = [
     r"[a&&[^b]]", r"\p{Lu}[[:digit:]]\x{41}", "a(?i)b", "a(?i)b|c", "(a(?i)b|c)d", r"\w", r"\s", r"\W", r"\S",

@@ -43,6 +43,13 @@ class Movie(TypedDict, total=False):
     year: int
 
 
+class Later(TypedDict, total=False):
+    """Its annotations are strings, as with `from __future__ import annotations`."""
+
+    name: "typing.Required[Annotated[str, 'a title']]"
+    year: "int"
+
+
 class Pair(NamedTuple):
     key: str
     value: int
@@ -75,6 +82,7 @@ CASES = [
     (Point, [{"x": 1}, {"x": 1.5, "y": 2, "tags": ["a"]}], [{}, {"x": "1"}, {"x": 1, "hidden": 2}, {"x": 1, "z": 1}]),
     (Tree, [{"value": 1, "children": [{"value": 2, "children": []}]}], [{"value": 1}, {"value": 1, "children": [2]}]),
     (Movie, [{"name": "M"}, {"name": "M", "year": 1931}], [{"year": 1931}, {"name": "M", "other": 1}]),
+    (Later, [{"name": "M"}, {"name": "M", "year": 1931}], [{"year": 1931}, {"name": "M", "other": 1}]),
     (Pair, [["a", 1]], [["a"], ["a", "b"], {"key": "a", "value": 1}]),
     (Id, [1], ["a"]),
     (list[Point], [[{"x": 1}]], [[{}]]),

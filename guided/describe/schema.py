@@ -279,7 +279,7 @@ def _describe_multiple(schema: Mapping[str, Any]) -> str:
 
 
 def _string_notes(schema: Mapping[str, Any]) -> list[str]:
-    name, pattern = schema.get("format"), schema.get("pattern")
+    name, pattern = schema.get("format"), schema.get("pattern", schema.get("x-guided-python-pattern"))
     notes = [_FORMATS.get(name, name) if isinstance(name, str) else ""]
     notes.append(f"matches {pattern}" if isinstance(pattern, str) and len(pattern) <= 200 else "")
     quote = schema.get("x-guided-quote")

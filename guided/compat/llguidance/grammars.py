@@ -7,7 +7,7 @@ guided adds grammars in GBNF, `{"grammars": [{"gbnf_grammar": "root ::= ..."}]}`
 
 How: a Lark grammar is compiled with `semantics="scannerless"`, which accepts every split of a text into lexemes,
 including llguidance's split into the longest lexemes. Regular expressions are rewritten from Rust's notation
-(`rust_regex.py`). A schema with its own options is compiled as a separate part, and `<[*]>` includes control tokens.
+(`rust_syntax.py`). A schema with its own options is compiled as a separate part, and `<[*]>` includes control tokens.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from urllib.parse import unquote
 from guided.compat.llguidance.options import schema_options
 from guided.compat.llguidance.tokenizer import LLTokenizer
 from guided.compat.rust_anchors import strip_anchors
-from guided.compat.rust_regex import to_python_regex
 from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
 from guided.frontends.combinators import Expr, gbnf, json_schema
 from guided.frontends.lark.scan import Token, scan, scan_leniently
+from guided.frontends.regex.rust_syntax import to_python_regex
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar
 

@@ -24,8 +24,8 @@ import numpy as np
 from guided.compat.memory import rows_at
 from guided.compat.outlines_core.json_schema import read_marker
 from guided.compat.outlines_core.vocabulary import Vocabulary
-from guided.compat.rust_regex import to_python_regex
 from guided.errors import GuidedError, LimitExceeded, VocabularyError
+from guided.frontends.regex.rust_syntax import to_python_regex
 from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from guided.errors import GuidedError
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
-from guided.frontends.python_types.type_parts import DICT_TYPES, LIST_TYPES, hints_of
+from guided.frontends.python_types.type_parts import DICT_TYPES, LIST_TYPES, hints_of, is_typed_dict
 from guided.frontends.python_types.value_readers import value_reader
 
 __all__ = ["partial_value"]
@@ -57,7 +57,7 @@ def _typed_or_missing(tp: Any, value: Any) -> Any:
             for key, item in value.items()
             if (typed_item := _typed_or_missing(args[1], item)) is not _MISSING
         }
-    if typing.is_typeddict(tp) and isinstance(value, dict):
+    if is_typed_dict(tp) and isinstance(value, dict):
         hints = hints_of(tp)
         return {
             k: typed_item

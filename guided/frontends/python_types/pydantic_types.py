@@ -5,12 +5,13 @@ any class with `__get_pydantic_core_schema__`), is Annotated with pydantic metad
 UuidVersion), or is a date, a Decimal or bytes with annotated-types bounds. Pydantic's own JSON Schema for such a
 type is incomplete. This module adds what is missing, from the core schema that pydantic validates with:
 
-    str            strip_whitespace: no white space at the ends; patterns: Rust's classes in ECMA's notation
+    str            strip_whitespace: no white space at the ends; patterns: Rust's in ECMA's notation, Python's unchanged
     bytes          UTF-8 text (ASCII if it has a length, which counts bytes); base64 or hex if so configured
     Decimal        a number or a string; with bounds only a number
     date           exact bounds; datetime: with an offset, or without one if it must be naive
     URLs           the allowed schemes; `pydantic_strings` lists which URLs
     formats        pydantic's own names: `pydantic_strings`
+    dict           the names from which pydantic reads the keys: `pydantic_keys`
 
 Conditions that no grammar can check get their own name for `format`, which causes a warning: whether a file exists,
 whether a date is in the past, bounds of times with offsets, the schema of JSON within a string. Validators run when a
@@ -34,13 +35,14 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from guided.errors import SpecError, UnsupportedError, brief
-from guided.frontends.json_schema.documents.source_spans import NOT_FINITE
+from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, pointer_of
 from guided.frontends.python_types.pydantic_constraints import (
     LENGTH_TYPES,
     NONSTANDARD_KEYWORDS,
     chained_constraint,
     constraint_of,
 )
+from guided.frontends.python_types.pydantic_keys import NAMES, key_names, names_of_enum, names_of_literal
 from guided.frontends.python_types.pydantic_strings import (
     ASCII,
     BYTE_SIZE,
@@ -53,6 +55,8 @@ from guided.frontends.python_types.pydantic_strings import (
     url_pattern,
 )
 from guided.frontends.python_types.string_types import CLOCK_TYPES, STRING_FORMS, StringConstraint
+from guided.frontends.regex.rust_to_ecma import rust_to_ecma
+from guided.limits import Limits
 
 __all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
@@ -61,6 +65,10 @@ _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydant
 _CLOCK_PATTERNS: Final = {
     text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)
 }
+_NO_NAMES: Final = "x-guided-no-names"  # marks dicts whose keys cannot be read from strings
+_RUST_PATTERN: Final = "x-guided-rust-pattern"  # a pattern that `_finish_schema` rewrites as ECMA-262's
+_RE_FLAGS: Final = {"a": re.A, "i": re.I, "m": re.M, "s": re.S, "x": re.X}
+_SETS_FLAGS: Final = re.compile(r"(?:\(\?[aimsux]+\))*")
 _SCHEMA_MAP_KEYWORDS: Final = ("properties", "patternProperties", "$defs")
 _DATA_KEYWORDS: Final = ("const", "enum", "default", "examples", "x-guided-quote")
 _BYTE_SIZE_PREFIX: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # the beginning of ByteSize's own pattern, up to the units
@@ -72,6 +80,7 @@ _BOUNDS_OF: Final[dict[type, tuple[str, ...]]] = {
 }
 """The annotated-types bounds that pydantic enforces on types that are strings in JSON."""
 _BOUND_KEYS: Final = ("gt", "ge", "lt", "le")
+_LIMITS: Final = Limits()
 _MAX_EXPONENT: Final = 4_000  # as in a JSON Schema that is a dict
 
 
@@ -113,7 +122,7 @@ def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
         lines = str(error).splitlines()
         reason = " ".join(lines).strip() if isinstance(error, SchemaError) else lines[0]
         raise UnsupportedError(f"{brief(tp)} is not supported, since pydantic cannot describe it: {reason}") from None
-    result: dict[str, Any] = _finish_schema(schema)
+    result: dict[str, Any] = _finish_schema(schema, (*ref_template.split("/")[1:-2],))
     return result
 
 
@@ -137,8 +146,9 @@ def _generator_class() -> Any:
         out: dict[str, Any] = GenerateJsonSchema.str_schema(self, typing.cast(Any, schema))
         if out.get("pattern", "").startswith(_BYTE_SIZE_PREFIX):
             return {**out, "pattern": BYTE_SIZE}
-        if "pattern" in out and not isinstance(schema.get("pattern"), re.Pattern):
-            out["pattern"] = _as_ecma(out["pattern"])
+        if (pattern := schema.get("pattern")) is not None:
+            del out["pattern"]
+            out |= _pattern_keywords(pattern, schema.get("regex_engine") or self._config.regex_engine)
         if schema.get("strip_whitespace", self._config.str_strip_whitespace) and len(out) > 1:
             out = {"allOf": [out, {"pattern": r"^(?!\p{White_Space})[^]*(?<!\p{White_Space})$"}], "type": "string"}
         return out
@@ -152,6 +162,7 @@ def _generator_class() -> Any:
             **length_keyword,
         }
 
+    mappings = "_common_dict_schema" if hasattr(GenerateJsonSchema, "_common_dict_schema") else "dict_schema"
     methods = {
         "str_schema": string_schema,
         "bytes_schema": lambda self, schema: _bytes_schema(schema, self._config.val_json_bytes),
@@ -167,6 +178,16 @@ def _generator_class() -> Any:
         "function_after_schema": _with_constraint(_with_path_kind(GenerateJsonSchema.function_after_schema)),
         "chain_schema": _chain_schema,
         "json_schema": lambda self, schema: _json_text_schema(self, schema),
+        mappings: _with_key_names(getattr(GenerateJsonSchema, mappings)),
+        "enum_schema": lambda self, schema: {
+            **GenerateJsonSchema.enum_schema(self, schema),
+            NAMES: names_of_enum(schema),
+        },
+        "literal_schema": lambda self, schema: {
+            **GenerateJsonSchema.literal_schema(self, schema),
+            NAMES: names_of_literal(schema),
+        },
+        "is_subclass_schema": lambda self, schema: self.handle_invalid_for_json_schema(schema, "a class"),
     }
     return type("Described", (GenerateJsonSchema,), methods)
 
@@ -289,47 +310,52 @@ def _json_text_schema(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
     return {"allOf": [{**draft, **out}, *([{"format": "json-string"}] if inner else [])]}
 
 
-def _as_ecma(pattern: str) -> str:
-    r"""A Rust expression in ECMA's notation: \d \w \s and their complements mean Unicode, and . excludes only \n."""
-    out, index, is_in_class = "", 0, False
-    escapes_outside_class = {"d": r"\p{Nd}", "D": r"\P{Nd}", "s": r"\p{White_Space}", "S": r"\P{White_Space}",
-                             "w": f"[{_WORD}]", "W": f"[^{_WORD}]", "A": "^", "z": "$"}  # fmt: skip
-    escapes_in_class = {**{c: escapes_outside_class[c] for c in "dDsS"}, "w": _WORD}
-    while index < len(pattern):
-        c = pattern[index]
-        if c == "\\" and index + 1 < len(pattern):
-            escaped_char = pattern[index + 1]
-            ecma_escape = (escapes_in_class if is_in_class else escapes_outside_class).get(escaped_char)
-            plain = escaped_char.isascii() and not escaped_char.isalnum() and escaped_char not in "^$\\.*+?()[]{}|/-"
-            out += ecma_escape or (escaped_char if plain else c + escaped_char)
-            index += 2
-            continue
-        if c == "." and not is_in_class:
-            c = r"[^\n]"
-        is_in_class = c == "[" or (is_in_class and c != "]")
-        out += c
-        index += 1
-    return out.replace("(?P<", "(?<")
+def _with_key_names(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Add a schema for the names that pydantic reads as the keys of a dict."""
+
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out = describe(self, {key: value for key, value in schema.items() if key != "keys_schema"})
+        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        names = key_names(keys, self.get_schema_from_definitions)
+        if names is None:
+            return {**out, _NO_NAMES: True}
+        return {**out, "propertyNames": names} if names.keys() - {"type", "title"} else out
+
+    return method
 
 
-_WORD: Final = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
+def _pattern_keywords(pattern: str | re.Pattern[str], engine: str | None) -> dict[str, str]:
+    """The keyword for a pattern of pydantic: `_finish_schema` rewrites those that Rust's crate `regex` matches."""
+    if isinstance(pattern, str):
+        return {"x-guided-python-pattern" if engine == "python-re" else _RUST_PATTERN: pattern}
+    flags = "".join(letter for letter, flag in _RE_FLAGS.items() if pattern.flags & flag)
+    source = pattern.pattern[_SETS_FLAGS.match(pattern.pattern).end() :]  # type: ignore[union-attr]
+    return {"x-guided-python-pattern": f"(?{flags}){source}" if flags else source}
 
 
 # --- the final schemas
 
 
-def _finish_schema(schema: Any) -> Any:
-    """Replace pydantic's own names for `format` by standard keywords."""
+def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
+    """Replace pydantic's names for `format`, and its patterns, by standard keywords. `path`: where the schema is."""
     if isinstance(schema, list):
-        return [_finish_schema(part) for part in schema]
+        return [_finish_schema(part, (*path, index)) for index, part in enumerate(schema)]
     if not isinstance(schema, dict):
         return schema
     out: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _SCHEMA_MAP_KEYWORDS:
-            out[key] = {name: _finish_schema(part) for name, part in value.items()}
+            out[key] = {name: _finish_schema(part, (*path, key, name)) for name, part in value.items()}
+        elif key == _RUST_PATTERN:
+            out["pattern"] = _rewrite_pattern(value, (*path, "pattern"))
         else:
-            out[key] = value if key in _DATA_KEYWORDS else _finish_schema(value)
+            out[key] = value if key in _DATA_KEYWORDS else _finish_schema(value, (*path, key))
+    out.pop(NAMES, None)
+    if out.pop(_NO_NAMES, False):
+        raise UnsupportedError(
+            "dict: the keys of a JSON object must be strings, and pydantic reads none of them as a key of this type",
+            pointer=pointer_of(path), hint="write dict[str, ...]",
+        )  # fmt: skip
     is_bytes = out.pop(_BYTES, False)
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
@@ -349,6 +375,14 @@ def _finish_schema(schema: Any) -> Any:
     if is_bytes and "pattern" not in out:
         out |= _length_keywords(out.get("minLength", 0), out.get("maxLength"))
     return out
+
+
+def _rewrite_pattern(pattern: str, path: tuple[str | int, ...]) -> str:
+    try:
+        return rust_to_ecma(pattern, _LIMITS)
+    except (SpecError, UnsupportedError) as error:
+        error.pointer = pointer_of(path)
+        raise
 
 
 def _conjunction(schema: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import re
+import sys
 import types
 import typing
 from typing import Any
@@ -21,9 +22,11 @@ __all__ = [
     "SET_TYPES",
     "alias_target",
     "hints_of",
+    "is_alias",
     "is_function",
     "is_hashable_type",
     "is_qualifier",
+    "is_typed_dict",
     "members_of",
     "name_of",
     "parameters_of",
@@ -45,11 +48,34 @@ def is_qualifier(origin: Any) -> bool:
     return name_of(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final")
 
 
+def is_alias(tp: Any) -> bool:
+    """Whether a type is a name for another one: a NewType, a `type` statement or a TypeAliasType."""
+    return isinstance(tp, typing.NewType) or type(tp).__name__ == "TypeAliasType"
+
+
 def alias_target(tp: Any) -> Any:
-    """The type behind a NewType or a `type` statement; None for other types."""
+    """The type that an alias names. Strings in it are looked up in the module of the alias."""
     if isinstance(tp, typing.NewType):
         return tp.__supertype__
-    return tp.__value__ if type(tp).__name__ == "TypeAliasType" else None
+    owner = types.SimpleNamespace(__annotations__={"value": tp.__value__}, __name__=tp.__name__)
+    return hints_of(owner, vars(sys.modules.get(tp.__module__, typing)), {tp.__name__: tp})["value"]
+
+
+def is_typed_dict(tp: Any) -> bool:
+    """Whether a type is a TypedDict of `typing` or `typing_extensions`, which differ in older versions of Python."""
+    extensions = sys.modules.get("typing_extensions")
+    return typing.is_typeddict(tp) or (extensions is not None and extensions.is_typeddict(tp))
+
+
+def _is_required(hint: Any, default: bool) -> bool:
+    """Whether a member of a TypedDict is required. `default`: what the class says, which cannot read annotations that
+    are strings.
+    """
+    while (origin := typing.get_origin(hint)) is not None and (origin is typing.Annotated or is_qualifier(origin)):
+        if name_of(origin) in ("Required", "NotRequired"):
+            return name_of(origin) == "Required"
+        hint = typing.get_args(hint)[0]
+    return default
 
 
 def is_function(tp: Any) -> bool:
@@ -63,8 +89,9 @@ def is_function(tp: Any) -> bool:
 
 def members_of(tp: Any) -> Members | None:
     """The members of a dataclass or a TypedDict; None for other types."""
-    if typing.is_typeddict(tp):
-        return {name: (hint, name in tp.__required_keys__) for name, hint in hints_of(tp).items()}
+    if is_typed_dict(tp):
+        hints = hints_of(tp)
+        return {name: (hint, _is_required(hint, name in tp.__required_keys__)) for name, hint in hints.items()}
     if not dataclasses.is_dataclass(tp):
         return None
     hints, no_default = hints_of(tp), dataclasses.MISSING
@@ -130,8 +157,8 @@ def is_hashable_type(tp: Any, enclosing_types: tuple[Any, ...] = ()) -> bool:
     """
     if isinstance(tp, collections.abc.Hashable) and (tp in _SCALARS or tp in enclosing_types):
         return True
-    if (base := alias_target(tp)) is not None:
-        return is_hashable_type(base, enclosing_types)
+    if is_alias(tp):
+        return is_hashable_type(alias_target(tp), (*enclosing_types, tp))
     origin, args = typing.get_origin(tp), typing.get_args(tp)
     if origin is typing.Literal:
         return True
@@ -143,7 +170,7 @@ def is_hashable_type(tp: Any, enclosing_types: tuple[Any, ...] = ()) -> bool:
         return True
     if not isinstance(tp, type) or tp in (*LIST_TYPES, *SET_TYPES, *DICT_TYPES, tuple, object, Any):
         return tp in (frozenset, collections.abc.Set)
-    if tp.__hash__ is None or typing.is_typeddict(tp):
+    if tp.__hash__ is None or is_typed_dict(tp):
         return False
     if is_read_by_pydantic(tp) or len(enclosing_types) > 50:
         return True
@@ -153,10 +180,13 @@ def is_hashable_type(tp: Any, enclosing_types: tuple[Any, ...] = ()) -> bool:
     return all(is_hashable_type(member, (*enclosing_types, tp)) for member in members)
 
 
-def hints_of(tp: Any) -> dict[str, Any]:
-    """The annotations of a class or a function; string annotations are resolved."""
+def hints_of(tp: Any, names: dict[str, Any] | None = None, local: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The annotations of a class or a function; string annotations are resolved.
+
+    `names`, `local`: what names mean; by default, what they mean in the module of the class.
+    """
     try:
-        return typing.get_type_hints(tp, include_extras=True)
+        return typing.get_type_hints(tp, names, local, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         hint = "string annotations are looked up in the module of the class"
         raise SpecError(f"{name_of(tp)}: an annotation cannot be resolved: {error}", hint=hint) from None

@@ -29,6 +29,7 @@ from guided.frontends.python_types.type_parts import (
     SET_TYPES,
     alias_target,
     hints_of,
+    is_alias,
     is_function,
     is_hashable_type,
     is_qualifier,
@@ -76,6 +77,7 @@ class _SchemaReader:
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}
         self._names: dict[Any, str] = {}
+        self._open_aliases: set[Any] = set()
 
     def convert(self, tp: Any, depth: int) -> dict[str, Any]:
         spend()  # shared parts are read repeatedly, which may take exponential time
@@ -84,8 +86,8 @@ class _SchemaReader:
         scalar = _SCALARS.get(tp) if _is_hashable(tp) else None
         if scalar is not None:
             return dict(scalar)
-        if (base := alias_target(tp)) is not None:
-            return self.convert(base, depth + 1)
+        if is_alias(tp):
+            return self._convert_alias(tp, depth + 1)
         if is_read_by_pydantic(tp):
             return self._define_class(tp, depth + 1)
         origin = typing.get_origin(tp)
@@ -98,6 +100,21 @@ class _SchemaReader:
         if isinstance(tp, type):
             return self._define_class(tp, depth + 1)
         raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=suggest_type(tp))
+
+    def _convert_alias(self, tp: Any, depth: int) -> dict[str, Any]:
+        """The schema of the type that an alias names. It becomes a definition only if it is recursive."""
+        if tp in self._open_aliases and tp not in self._names:
+            self._names[tp] = name = self._new_name(tp)
+            self.definitions[name] = {}
+        if tp in self._names:
+            return {"$ref": f"#/$defs/{self._names[tp]}"}
+        self._open_aliases.add(tp)
+        schema = self.convert(alias_target(tp), depth)
+        self._open_aliases.discard(tp)
+        if tp not in self._names:
+            return schema
+        self.definitions[self._names[tp]] = schema
+        return {"$ref": f"#/$defs/{self._names[tp]}"}
 
     # --- generics
 

@@ -4,12 +4,12 @@ The reader of a type is created first, so an unsupported type is refused before 
 JSON that the schema of the type allows, with its bounds, required members and unique items. For other JSON it raises
 SpecError with a JSON Pointer.
 
-    int float bool str None Any    the value (1.0 is read as the int 1; a float is rounded, and becomes inf if too
-    large) list tuple set frozenset dict  this container; abstract types: list, frozenset (Set), set (MutableSet), dict
-    Literal Enum                   the constant, the member A | B                          the value of the first
-    alternative, from the left, that fits dataclass NamedTuple TypedDict an instance (TypedDict: a dict) pydantic
-    an instance that pydantic reads; pydantic is needed only for this function
-    `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
+    int float bool str None Any    the value (1.0 is read as the int 1; a float is rounded, and inf if too large)
+    list tuple set frozenset dict  this container; abstract types: list, frozenset (Set), set (MutableSet), dict
+    Literal Enum                   the constant, the member
+    A | B                          the value of the first alternative, from the left, that fits
+    dataclass NamedTuple pydantic  an instance (TypedDict: a dict); pydantic is needed only to read its own types
+    function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
 
 Items of a set that differ in JSON but are equal in Python (1 and true) become one. Cost: linear in the JSON, times the
 alternatives of a union. The result of a union for an object or an array is cached, so nested unions do not multiply the
@@ -40,8 +40,10 @@ from guided.frontends.python_types.type_parts import (
     Members,
     alias_target,
     hints_of,
+    is_alias,
     is_function,
     is_qualifier,
+    is_typed_dict,
     members_of,
     name_of,
     parameters_of,
@@ -54,7 +56,6 @@ __all__ = ["MAX_DEPTH", "text_reader", "value_of", "value_reader"]
 
 MAX_DEPTH: Final = 150
 """The maximum nesting depth of values and of types."""
-
 _MAX_EXACT_FLOAT = 2**53
 
 
@@ -129,8 +130,8 @@ class _Readers:
                 return _string_form_reader(tp)
         except TypeError:  # the type is unhashable, so it is not a scalar
             pass
-        if (base := alias_target(tp)) is not None:
-            return self.reader_of(base, depth + 1)
+        if is_alias(tp):
+            return self._get_class_reader(tp, depth + 1)
         if is_read_by_pydantic(tp):
             validate = pydantic_reader(tp)
             return lambda value, location: _construct(lambda: validate(json.dumps(value)), tp, location)
@@ -189,11 +190,13 @@ class _Readers:
         return self._classes[tp]
 
     def _new_class_reader(self, tp: Any, depth: int) -> _Reader:
+        if is_alias(tp):
+            return self.reader_of(alias_target(tp), depth)
         if isinstance(tp, enum.EnumMeta):
             return _constants_reader(tuple(tp), name_of(tp))
         if (members := members_of(tp)) is not None:
             read = self._members_reader(members, name_of(tp), depth)
-            if typing.is_typeddict(tp):
+            if is_typed_dict(tp):
                 return read
             return lambda value, location: _construct(partial(tp, **read(value, location)), tp, location)
         if isinstance(tp, type) and issubclass(tp, tuple) and hasattr(tp, "_fields"):
@@ -323,11 +326,9 @@ def _union_reader(alternatives: list[_Reader], names: str) -> _Reader:
 def _array_reader(item: _Reader, origin: Any) -> _Reader:
     """The reader of arrays of any length: lists, sets, and tuples with `...`."""
     is_set = origin in SET_TYPES
-    make: Callable[[list[Any]], Any] = list
+    make: Callable[[list[Any]], Any] = tuple if origin is tuple else list
     if is_set:
         make = set if name_of(origin) in ("set", "MutableSet") else frozenset
-    elif origin is tuple:
-        make = tuple
 
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, list):
@@ -403,9 +404,8 @@ def _with_bounds(read: _Reader, schema: dict[str, Any]) -> _Reader:
 
 def _with_constraints(read: _Reader, constraints: list[StringConstraint]) -> _Reader:
     def read_checked(value: Any, location: _Location) -> Any:
-        for problem in [each.problem(value) for each in constraints if isinstance(value, str)]:
-            if problem:
-                raise location.error(f"{brief(value)} {problem}")
+        for problem in filter(None, [each.problem(value) for each in constraints if isinstance(value, str)]):
+            raise location.error(f"{brief(value)} {problem}")
         return read(value, location)
 
     return read_checked if constraints else read

@@ -23,6 +23,7 @@ __all__ = [
     "ignore_case",
     "ignore_case_of_units",
     "plain_class",
+    "property_names",
     "property_set",
     "word_chars",
 ]
@@ -122,6 +123,12 @@ def property_set(name: str, value: str | None = None) -> Ranges:
             f"write \\p{{Script={name}}}" if is_script else "write names exactly, with their capitals and underscores"
         )
     return ranges
+
+
+def property_names(key: str) -> list[str]:
+    """The names of general categories (key "gc"), binary properties ("bin") or scripts ("sc")."""
+    names = [name for kind, name in _load_data() if kind == key]
+    return [*names, *_UNIONS, *_UNION_NAMES, "Any", "ASCII", "Assigned"] if key == "gc" else names
 
 
 @cache

@@ -47,7 +47,8 @@ from guided.meter import STEP, spend
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
-_UNCACHED_KEYWORDS = frozenset(("pattern", "x-guided-quote"))  # each compilation reads them again
+# each compilation reads these keywords again
+_UNCACHED_KEYWORDS = frozenset(("pattern", "x-guided-python-pattern", "x-guided-quote"))
 _ALTERNATIVE_COST = 20  # the cost of a branch of a disjunctive normal form, in nodes
 _MAX_ITEM_OBLIGATIONS = 3  # with more obligations on items, they become a condition on the array
 _MAX_UNCOMPARED = 16  # with at most this many goals, looking for copies of schemas does not pay

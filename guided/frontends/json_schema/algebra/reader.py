@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.applicators import APPLICATORS
@@ -41,6 +41,7 @@ from guided.limits import Limits
 
 __all__ = ["Reader", "SchemaMeaning"]
 
+Dialect: TypeAlias = Literal["python", "ecma"]
 Problem = SpecError | UnsupportedError
 
 
@@ -191,9 +192,11 @@ class Reader:
         """The strings that contain a match of a pattern. Errors show the pattern and its location in the schema."""
         try:
             parse = _parse_cached if len(pattern) <= _MAX_CACHED_LENGTH else _parse_uncached
-            node = parse(pattern, self._limits, "full")
-            if self.options.classes == "plain" and ("\\s" in pattern or "\\S" in pattern):
-                self._plain_patterns[serial(node)] = parse(pattern, self._limits, "plain")
+            dialect: Dialect = "python" if keyword == "x-guided-python-pattern" else "ecma"
+            node = parse(pattern, dialect, self._limits, "full")
+            may_narrow = "\\s" in pattern or "\\S" in pattern or dialect == "python"
+            if self.options.classes == "plain" and may_narrow:
+                self._plain_patterns[serial(node)] = parse(pattern, dialect, self._limits, "plain")
             return node
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
@@ -366,12 +369,12 @@ def _make_type_shape(names: tuple[str, ...], by_spelling: bool) -> Shape:
 
 
 @lru_cache(maxsize=256)
-def _parse_cached(pattern: str, limits: Limits, classes: Classes) -> Node:
-    return _parse_uncached(pattern, limits, classes)
+def _parse_cached(pattern: str, dialect: Dialect, limits: Limits, classes: Classes) -> Node:
+    return _parse_uncached(pattern, dialect, limits, classes)
 
 
-def _parse_uncached(pattern: str, limits: Limits, classes: Classes) -> Node:
-    return parse_regex(pattern, dialect="ecma", search=True, classes=classes, limits=limits)
+def _parse_uncached(pattern: str, dialect: Dialect, limits: Limits, classes: Classes) -> Node:
+    return parse_regex(pattern, dialect=dialect, search=True, classes=classes, limits=limits)
 
 
 _MAX_CACHED_LENGTH = 200
@@ -385,7 +388,7 @@ _SHAPE_READERS: dict[str, Callable[[Reader, Schema, str], Shape]] = {
     "type": Reader._type,
     "enum": Reader._enum,
     "const": Reader._const,
-    "pattern": Reader._pattern,
+    **dict.fromkeys(("pattern", "x-guided-python-pattern"), Reader._pattern),
     "x-guided-quote": Reader._quote,
     "format": Reader._format,
     **dict.fromkeys(CONTENT_KEYWORDS, Reader._content),

@@ -81,7 +81,7 @@ KEYWORDS: dict[str, Keyword] = {
     ),
     **_plain_keywords(_E, "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     **_plain_keywords(_E, "const", first_draft="draft6"),
-    **_plain_keywords(_E, "x-guided-quote"),
+    **_plain_keywords(_E, "x-guided-quote", "x-guided-python-pattern"),
     "properties": Keyword(_E, SubschemaForm.MAP),
     "additionalProperties": Keyword(_E, SubschemaForm.SCHEMA),
     "items": Keyword(_E, SubschemaForm.SCHEMA_OR_LIST),

@@ -25,7 +25,7 @@ _COUNT, _BOUND, _LIST, _MAP = "3", "0", '[{"type": "string"}, {"type": "null"}]'
 _EXAMPLES = {
     "type": '"string"',
     "enum": '["a", "b"]',
-    "pattern": '"^[a-z]+$"',
+    **dict.fromkeys(("pattern", "x-guided-python-pattern"), '"^[a-z]+$"'),
     "format": '"date"',
     "contentEncoding": '"base64"',
     "contentMediaType": '"application/json"',

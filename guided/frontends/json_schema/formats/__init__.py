@@ -143,6 +143,7 @@ _INEXPRESSIBLE_FORMATS = {
         for kind in ("date", "date-time")
     },
     **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "a bound on times or durations"),
+    "limited-key": "a bound on numbers that are keys",
     "json-string": "the type of the JSON value in a string",
 }
 """Format name of a pydantic type -> its requirement that the text of the value alone cannot satisfy."""

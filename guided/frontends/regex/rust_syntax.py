@@ -6,6 +6,7 @@ following parts differ and are rewritten: classes with `[:alpha:]`, `&&`, `--`, 
 and `\s` (Unicode's definitions differ slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, flags that are set in
 the middle, as in `a(?i)b`, and repetitions of repetitions, as in `a++`. White space and comments that `(?x)` ignores,
 even in classes, are removed. Rust's crate has no lookarounds. They are left unchanged here, so guided enforces them.
+`rust_to_ecma.py` extends the reader here, and writes ECMA-262's notation instead.
 
 Source: https://docs.rs/regex/latest/regex/#syntax. Cost: linear in the length of the pattern and in the number of
 ranges of its classes. Refused: `(?-u)`, which would match single bytes, `(?R)`, and the word boundaries `\<`, `\>` and
@@ -26,7 +27,10 @@ from guided.ir.ranges import charset, complement, intersect
 from guided.limits import Limits
 from guided.meter import limit_compilation, spend
 
-__all__ = ["to_python_regex"]
+from .ecma_chars import ignore_case
+from .rust_properties import find_property
+
+__all__ = ["PROPERTY", "Ranges", "RustReader", "to_python_regex"]
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -42,7 +46,8 @@ _ECMA_CLASSES: Final = {
 }
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _CODE_POINT: Final = re.compile(r"(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]+)\})")
-_PROPERTY: Final = re.compile(r"[pP](?:\{([^{}]*)\}|(\w))")
+PROPERTY: Final = re.compile(r"[pP](?:\{([^{}]*)\}|(\w))")
+"""The escape of a Unicode property, without its backslash."""
 _POSIX_CLASS: Final = re.compile(r"\[:(\^?)(\w+):\]")
 _FLAGS: Final = re.compile(r"\?([imsxuUR]*)(?:-([imsxuUR]+))?([:)])")
 _BLANKS_PATTERN: Final = r"(?:[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|#[^\n]*)*+"
@@ -71,24 +76,26 @@ def to_python_regex(pattern: str, limits: Limits) -> str:
     if not _NEEDS_REWRITING.search(pattern):
         return pattern
     with limit_compilation(limits, work=False):
-        return _Reader(pattern, limits.spec_length).read()
+        return RustReader(pattern, limits.spec_length).read()
 
 
 @dataclass(slots=True)
 class _Group:
-    """A group that is being read. `begin`: where it begins in the output. `flags`: the openings, such as
-    `(?i:`, of further groups that set flags until its end."""
+    """A group that is being read. `begin`: where it begins in the output. `enabled`: the flags i, m and s that are set.
+    `flags`: the openings, such as `(?i:`, of further groups that set flags until its end."""
 
     is_verbose: bool
     begin: int
+    enabled: frozenset[str] = frozenset()
     flags: list[str] = field(default_factory=list)
 
 
 class _OpenClass:
-    """A class that is being read: its operands so far, as in `[a-c&&[^b]--x]`. `begin`: the offset of its bracket."""
+    """A class that is being read: its operands so far, as in `[a-c&&[^b]--x]`. `begin`: the offset of its bracket.
+    `any_case`: whether case is ignored."""
 
-    def __init__(self, begin: int, negated: bool) -> None:
-        self.begin = begin
+    def __init__(self, begin: int, negated: bool, any_case: bool) -> None:
+        self.begin, self._any_case = begin, any_case
         self._negated, self._operator = negated, ""
         self._combined: Ranges | None = None
         self._items: list[tuple[int, int]] = []
@@ -100,17 +107,22 @@ class _OpenClass:
     def begin_operand(self, operator: str) -> None:
         """Read an operator, after which the next operand begins."""
         spend()
-        self._combined, self._operator = _combine(self._combined, self._operator, charset(self._items)), operator
-        self._items = []
+        self._combined, self._operator, self._items = self._combine_items(), operator, []
 
     def close(self) -> Ranges:
         """The characters of the class."""
         spend()
-        ranges = _combine(self._combined, self._operator, charset(self._items))
+        ranges = self._combine_items()
         return complement(ranges) if self._negated else ranges
 
+    def _combine_items(self) -> Ranges:
+        items = charset(self._items)
+        return _combine(self._combined, self._operator, ignore_case(items) if self._any_case else items)
 
-class _Reader:
+
+class RustReader:
+    """Reads a pattern, and writes it for Python's `re`. A subclass may write another notation."""
+
     def __init__(self, pattern: str, max_length: int) -> None:
         self.pattern, self.pos, self._max_length = pattern, 0, max_length
         self._out: list[str] = []
@@ -176,32 +188,39 @@ class _Reader:
 
     def _rewrite_group(self) -> None:
         """Read the beginning of a group, or a group that only sets flags."""
-        begin, is_verbose = self.pos, self._groups[-1].is_verbose
+        begin, parent = self.pos, self._groups[-1]
         self.pos = self._after_blanks(begin + 1)
         self._atom = -1
         match = _FLAGS.match(self.pattern, self.pos)
         if match is None:
             if self.pattern.startswith("?", self.pos) and self._after_blanks(self.pos + 1) > self.pos + 1:
                 self._fail("white space after (?", begin, self.pos + 1)
-            self._groups.append(_Group(is_verbose, len(self._out)))
-            is_named = self.pattern.startswith("?<", self.pos) and self.pattern[self.pos + 2 : self.pos + 3] not in (
-                "=",
-                "!",
-            )
-            self.pos += 2 * is_named
-            self._out.append("(?P<" if is_named else "(")
+            self._groups.append(_Group(parent.is_verbose, len(self._out), parent.enabled))
+            self._write_group()
             return
         enabled, disabled, end = match[1], match[2] or "", match[3]
         if "R" in enabled or "u" in disabled:
             self._refuse(self.pattern[begin : match.end()], begin, "write it without the flag")
         self.pos = match.end()
-        is_verbose = "x" not in disabled and ("x" in enabled or is_verbose)
-        enabled, disabled = ("".join(flag for flag in flags if flag in "ims") for flags in (enabled, disabled))
-        opening = f"(?{enabled}{'-' * bool(disabled)}{disabled}:"
+        is_verbose = "x" not in disabled and ("x" in enabled or parent.is_verbose)
+        flags = (parent.enabled | set(enabled)) - set(disabled)
         if end == ":":
-            self._groups.append(_Group(is_verbose, len(self._out)))
+            self._groups.append(_Group(is_verbose, len(self._out), flags))
         else:
-            self._groups[-1].is_verbose = is_verbose
+            parent.is_verbose, parent.enabled = is_verbose, flags
+        enabled, disabled = ("".join(flag for flag in letters if flag in "ims") for letters in (enabled, disabled))
+        self._write_flags(enabled, disabled, end)
+
+    def _write_group(self) -> None:
+        """Write the beginning of a group without flags, whose parenthesis has been read."""
+        is_named = self.pattern.startswith("?<", self.pos) and not self.pattern.startswith(("?<=", "?<!"), self.pos)
+        self.pos += 2 * is_named
+        self._out.append("(?P<" if is_named else "(")
+
+    def _write_flags(self, enabled: str, disabled: str, end: str) -> None:
+        """Write the flags of a group. `end`: ":" if its contents follow, ")" if they hold for the rest of the group."""
+        opening = f"(?{enabled}{'-' * bool(disabled)}{disabled}:"
+        if end == ")":
             self._groups[-1].flags.append(opening)
         self._out.append(opening)
 
@@ -229,9 +248,10 @@ class _Reader:
                 self._fail(f"\\{match[0]} is not a character", match.start(), match.end())
             self.pos = match.end()
             return ((code, code),)
-        if match := _PROPERTY.match(self.pattern, self.pos):
-            ranges = self._read_property(match[1] or match[2] or "", match.start(), match.end())
+        if match := PROPERTY.match(self.pattern, self.pos):
             self.pos = match.end()
+            _, ranges = self._read_property(match)
+            ranges = ignore_case(ranges) if "i" in self._groups[-1].enabled else ranges
             return complement(ranges) if match[0][0] == "P" else ranges
         if char and char in "wWsS":
             self.pos += 1
@@ -239,17 +259,17 @@ class _Reader:
             return ranges if char.islower() else complement(ranges)
         return None
 
-    def _read_property(self, name: str, start: int, end: int) -> Ranges:
-        """The characters with a property. As in Rust, case, spaces and underscores in the name do not matter."""
-        sides = [side for side in re.split(r"[:=]", name) if side]
-        value = "_".join(word.capitalize() for word in re.split(r"[ _]", sides[-1].strip())) if sides else ""
-        for spelling in dict.fromkeys((name, value, value.upper(), f"Script={value}", f"Script_Extensions={value}")):
-            try:
-                return _parse_ecma_class(rf"\p{{{spelling}}}")
-            except SpecError:
-                continue
-        self._fail(f"\\{self.pattern[start:end]} is not a Unicode property", start, end)
-        raise AssertionError
+    def _read_property(self, match: re.Match[str]) -> tuple[str, Ranges]:
+        """See `find_property`. `match`: the escape without its backslash."""
+        try:
+            found = find_property(match[2] or match[1] or "")
+        except KeyError:
+            self._fail(f"\\{match[0]} is not a Unicode property", *match.span())
+            raise AssertionError from None
+        if found is None:
+            self._refuse(f"\\{match[0]}", match.start() - 1, "list the characters in a class, such as [a-z]")
+            raise AssertionError
+        return found
 
     def _rewrite_class(self) -> str:
         """Rewrite the class at this position: unchanged if Python reads it the same way, otherwise as a list of
@@ -296,7 +316,7 @@ class _Reader:
         self.pos += 1
         negated = self._next_char() == "^"
         self.pos += negated
-        opened, literal = _OpenClass(begin, negated), self._next_char()
+        opened, literal = _OpenClass(begin, negated, "i" in self._groups[-1].enabled), self._next_char()
         if literal == "]":
             self.pos += 1
             opened.add(((ord("]"), ord("]")),))
@@ -313,6 +333,7 @@ class _Reader:
                 self._fail(f"{match[0]} is not a character class", match.start(), match.end())
             self.pos = match.end()
             ranges = _parse_ecma_class(f"[{_POSIX_CLASSES[match[2]]}]")
+            ranges = ignore_case(ranges) if "i" in self._groups[-1].enabled else ranges
             return complement(ranges) if match[1] else ranges
         first = self._read_class_atom()
         is_range = self._next_char() == "-"
@@ -330,19 +351,18 @@ class _Reader:
     def _read_class_atom(self) -> Ranges:
         char = self.pattern[self.pos]
         self.pos += 1
-        if char != "\\":
-            return ((ord(char), ord(char)),)
+        return self._read_class_escape() if char == "\\" else ((ord(char), ord(char)),)
+
+    def _read_class_escape(self) -> Ranges:
+        """Read an escape of one or more characters, after its backslash."""
         ranges = self._read_escape()
         if ranges is not None:
             return ranges
         char = self.pattern[self.pos : self.pos + 1]
         self.pos += 1
         if char in ("d", "D"):
-            return (
-                _parse_ecma_class(_ECMA_CLASSES["d"])
-                if char == "d"
-                else complement(_parse_ecma_class(_ECMA_CLASSES["d"]))
-            )
+            digits = _parse_ecma_class(_ECMA_CLASSES["d"])
+            return digits if char == "d" else complement(digits)
         if not char or (char.isalnum() and char not in _CONTROLS):
             self._fail(f"unrecognized escape sequence \\{char}", self.pos - 2, self.pos)
         code = _CONTROLS.get(char, ord(char))
