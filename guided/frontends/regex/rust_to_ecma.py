@@ -119,7 +119,7 @@ class _EcmaWriter(RustReader):
     def _rewrite_class(self) -> str:
         begin, group = self.pos, self._groups[-1]
         match = _PLAIN_CLASS.match(self.pattern, begin)
-        ranges = self._read_set()
+        ranges = self._read_class()
         if match is None or match.end() != self.pos or group.is_verbose or "i" in group.enabled:
             return _format_class(ranges)
         return _ESCAPE.sub(lambda escape: _CLASSES.get(escape[1]) or _plain_escape(escape[1]), match[0])
