@@ -15,9 +15,9 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.errors import LimitExceeded
 from guided.server.app import create_app
-from guided.server.preparing import QUICK_SECONDS, CompileTimeout, RequestPreparer, with_time_limit
+from guided.server.preparing import QUICK_SECONDS, CompileTimeout, Preparation, RequestPreparer, with_time_limit
 from guided.server.settings import Settings
-from tests.live_server import becomes_idle, served, until
+from tests.live_server import becomes_idle, served, until, wait_until
 from tests.server_support import small_engine
 
 
@@ -129,7 +129,8 @@ def test_abandoned_requests_are_not_compiled(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("lane", ["quick", "slow"])
 def test_a_compilation_that_cannot_check_the_time_is_ended_from_outside(monkeypatch: pytest.MonkeyPatch, lane: str):
-    """Its thread is inside a long call, or gets no CPU time."""
+    """Its thread is inside a long call of the core."""
+    monkeypatch.setattr(Preparation, "cpu_seconds", lambda self: 100.0)
 
     async def run():
         async with served(compile_timeout=QUICK_SECONDS if lane == "quick" else QUICK_SECONDS + 0.1) as (server, http):
@@ -153,6 +154,38 @@ def test_a_compilation_that_cannot_check_the_time_is_ended_from_outside(monkeypa
             assert isinstance(errors[0], CompileTimeout)  # for the metrics
 
     asyncio.run(run())
+
+
+def test_a_compilation_that_gets_no_cpu_time_may_be_retried(monkeypatch: pytest.MonkeyPatch):
+    async def run():
+        async with served(queue_timeout=1.5, compile_timeout=0.05) as (server, http):
+            leave = threading.Event()
+            monkeypatch.setattr(server.thread.preparer, "_make_steppers", lambda *_: leave.wait(20))
+            refused = await post(http, "a+")
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (503, "queue_timeout")
+            assert error["message"] == "the specification was not compiled within 1.5 s: retry later"
+            leave.set()
+            assert await becomes_idle(server)
+
+    asyncio.run(run())
+
+
+def test_the_cpu_time_of_a_compilation_is_that_of_its_thread():
+    preparation, begun, leave = Preparation(), threading.Event(), threading.Event()
+
+    def compute():
+        preparation.enter("compilation")
+        begun.set()
+        while not leave.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    assert begun.wait(20)
+    wait_until(lambda: preparation.cpu_seconds() > 0.02)
+    leave.set()
+    thread.join()
 
 
 def test_a_prompt_whose_thread_does_not_get_to_run(monkeypatch: pytest.MonkeyPatch):

@@ -19,14 +19,16 @@ Guarantee: at most three compilations for answers run at once (and two for /v1/g
 each compilation, and its memory through the limits on work, nodes and states. If a client disconnects, or gets 503
 because of the queue timeout, a running compilation continues up to its own limit. A queued compilation never starts.
 
-A compilation cannot check its time limit while its thread gets no CPU time, as on a busy machine, or during a long call
-of the core. So `Preparation` shows what a request waits for, and the event loop ends requests that are overdue
-(admission.py).
+A compilation cannot check its time limit during a long call of the core, or while its thread gets no CPU time, as on a
+busy machine. So `Preparation` shows what a request waits for, and the event loop ends the request (admission.py): with
+the compile timeout if the compilation has used this much CPU time, otherwise with the queue timeout. Only in the second
+case does a retry help.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -85,11 +87,24 @@ class Preparation(Future[list[Stepper]]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._cpu_clock: int | None = None
         self.enter("prompt")
 
     def enter(self, stage: Literal["prompt", "queue", "compilation"]) -> None:
-        """Begin a stage."""
+        """Begin a stage, on the thread that runs it."""
+        if stage == "compilation" and hasattr(time, "pthread_getcpuclockid"):
+            self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
+            self._cpu_begin = time.clock_gettime(self._cpu_clock)
         self.stage_begin, self.stage = perf_counter(), stage
+
+    def cpu_seconds(self) -> float:
+        """The CPU time of the compilation so far; on systems that cannot measure it, the time since its beginning."""
+        if self._cpu_clock is None:
+            return perf_counter() - self.stage_begin
+        try:
+            return time.clock_gettime(self._cpu_clock) - self._cpu_begin
+        except OSError:  # the thread has ended
+            return 0.0
 
 
 class RequestPreparer:
@@ -196,7 +211,7 @@ class RequestPreparer:
 
     def _finish_compilation(self, future: Preparation, outcome: list[Stepper] | Exception) -> None:
         seconds = perf_counter() - future.stage_begin
-        if _is_timeout(outcome) or (future.cancelled() and seconds > self.seconds):
+        if _is_timeout(outcome) or (future.cancelled() and future.cpu_seconds() > self.seconds):
             outcome = make_timeout_error(self.seconds)
         if self.on_compiled is not None:
             self.on_compiled(seconds, outcome if isinstance(outcome, Exception) else None)

@@ -23,7 +23,7 @@ import asyncio
 import math
 from collections import Counter, deque
 from dataclasses import dataclass
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Final
 
 from guided.server.engine_thread import EngineThread, Stream
@@ -183,13 +183,13 @@ class Admission:
             self._end(stream, message, code="queue_timeout")
 
     def _end_if_compiling(self, stream: Stream) -> None:
-        """End a request whose compilation is overdue and cannot report it; see preparing.py. Otherwise check again."""
+        """End a request whose compilation has used up its time and cannot report it (preparing.py), or check again."""
         preparation, limit = stream.preparation, self._settings.compile_timeout
         if preparation is None or preparation.done() or stream not in self._thread.open_streams:
             return
         seconds_left = _CHECK_INTERVAL
         if preparation.stage == "compilation":
-            seconds_left = preparation.stage_begin + limit + _COMPILER_GRACE - perf_counter()
+            seconds_left = limit + _COMPILER_GRACE - preparation.cpu_seconds()
         if seconds_left > 0:
             asyncio.get_running_loop().call_later(seconds_left, self._end_if_compiling, stream)
         else:
