@@ -77,7 +77,7 @@ def test_the_probes_see_an_engine_that_has_stopped():
 def test_the_end_of_a_pod_leaves_time_for_open_requests():
     command = CONTAINER["lifecycle"]["preStop"]["exec"]["command"]
     assert command[0] == "sleep"
-    needed = int(command[1]) + parsed(CONTAINER["args"]).shutdown_timeout
+    needed = int(command[1]) + parsed(CONTAINER["args"]).shutdown_timeout + serve._END_SECONDS
     assert needed < SPEC["terminationGracePeriodSeconds"]
 
 

@@ -70,6 +70,38 @@ def test_keywords_of_a_vocabulary_that_is_not_listed_are_unknown():
 
 
 @pytest.mark.parametrize(
+    ("uri", "draft", "validator"),
+    [
+        ("http://json-schema.org/schema#", None, jsonschema.Draft202012Validator),
+        ("https://json-schema.org/schema", "draft7", jsonschema.Draft202012Validator),
+        ("https://spec.openapis.org/oas/3.1/dialect/base", None, jsonschema.Draft202012Validator),
+        ("http://json-schema.org/draft-04/hyper-schema#", None, jsonschema.Draft4Validator),
+        ("http://json-schema.org/draft-06/hyper-schema#", None, jsonschema.Draft6Validator),
+        ("http://json-schema.org/draft-07/hyper-schema#", None, jsonschema.Draft7Validator),
+        (Y2019 + "hyper-schema", None, jsonschema.Draft201909Validator),
+        (Y2020 + "hyper-schema", "draft7", jsonschema.Draft202012Validator),
+        ("http://t/unknown", "draft7", jsonschema.Draft7Validator),
+        ("http://t/unknown", "2020-12", jsonschema.Draft202012Validator),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # keywords of other drafts
+def test_other_uris_of_dialects(uri, draft, validator):
+    schemas = (
+        {"const": 1},  # from draft 6
+        {"exclusiveMinimum": True, "minimum": 1},  # draft 4
+        {"type": "array", "items": [{"type": "integer"}], "minItems": 1},  # before 2020-12
+        {"type": "array", "prefixItems": [{"type": "integer"}], "minItems": 1},  # from 2020-12
+        {"type": "object", "dependentRequired": {"a": ["b"]}},  # from 2019-09
+    )
+    for schema in schemas:
+        if not validator(validator.META_SCHEMA).is_valid(schema):
+            continue
+        compiled = byte_compiler().compile_json_schema({"$schema": uri} | schema, draft=draft)
+        for value in (1, 2, [1], ["a"], {"a": 1}, {"a": 1, "b": 2}):
+            assert allows(compiled, value) == validator(schema).is_valid(value), (schema, value)
+
+
+@pytest.mark.parametrize(
     ("metaschema", "reason"),
     [
         (_metaschema(**{"http://t/vocabulary": True}), "requires the vocabulary 'http://t/vocabulary'"),

@@ -20,6 +20,7 @@ from tests.live_server import served
 CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 SAY = [{"role": "user", "content": "Say."}]
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+BIASES = {str(id): 1 for id in range(259)}
 LONG = "a" * 700
 
 
@@ -128,6 +129,14 @@ LONG = "a" * 700
             "logit_bias",
             "logit_bias contains token 999",
         ),
+        (
+            TEXT,
+            {"prompt": "a", "logit_bias": BIASES},
+            "invalid_request",
+            "logit_bias",
+            "but there are 258",
+        ),
+        (RESPONSES, {"input": "a", "logit_bias": BIASES}, "invalid_request", "logit_bias", "259 entries"),
         (TEXT, {"prompt": "a", "logit_bias": {"-1": 1}}, "invalid_request", "logit_bias", "which is not a token id"),
         (TEXT, {"prompt": "a", "allowed_token_ids": [999]}, "invalid_request", "allowed_token_ids", "token 999"),
         (TEXT, {"prompt": "a", "allowed_token_ids": []}, "invalid_request", "allowed_token_ids", "is empty"),

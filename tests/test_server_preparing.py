@@ -15,9 +15,9 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.errors import LimitExceeded
 from guided.server.app import create_app
-from guided.server.preparing import QUICK_SECONDS, RequestPreparer, with_time_limit
+from guided.server.preparing import QUICK_SECONDS, CompileTimeout, Preparation, RequestPreparer, with_time_limit
 from guided.server.settings import Settings
-from tests.live_server import becomes_idle, served, until
+from tests.live_server import becomes_idle, served, until, wait_until
 from tests.server_support import small_engine
 
 
@@ -112,14 +112,95 @@ def test_abandoned_requests_are_not_compiled(monkeypatch: pytest.MonkeyPatch):
         async with served(queue_timeout=0.2) as (server, http):
             leave = slow_compilations(server, monkeypatch)
             asked = [post(http, f"slow{number}") for number in range(3)]
-            answers = [await each for each in asked]
-            assert [each.json()["error"]["code"] for each in answers] == ["queue_timeout"] * 3
+            errors = [(await each).json()["error"] for each in asked]
+            assert [error["code"] for error in errors] == ["queue_timeout"] * 3
+            reasons = [error["message"].partition(" within 0.2 s")[0] for error in errors]
+            compiling, waiting = "the specification was not compiled", "the compilations before this one did not end"
+            assert sorted(reasons) == [waiting, waiting, compiling]
             assert await becomes_idle(server)  # one is still being compiled
             compiled = []
             server.thread.preparer.on_compiled = lambda seconds, error: compiled.append(error)
             leave.set()
             await until(lambda: server.thread.preparer.slow_count == 0)
             assert len(compiled) <= 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("lane", ["quick", "slow"])
+def test_a_compilation_that_cannot_check_the_time_is_ended_from_outside(monkeypatch: pytest.MonkeyPatch, lane: str):
+    """Its thread is inside a long call of the core."""
+    monkeypatch.setattr(Preparation, "cpu_seconds", lambda self: 100.0)
+
+    async def run():
+        async with served(compile_timeout=QUICK_SECONDS if lane == "quick" else QUICK_SECONDS + 0.1) as (server, http):
+            leave, made = threading.Event(), server.thread.preparer._make_steppers
+
+            def compile(request, ids, seconds):
+                if lane == "slow" and seconds <= QUICK_SECONDS:
+                    raise LimitExceeded("seconds", 2 * seconds, seconds)
+                assert leave.wait(20)
+                return made(request, ids, seconds)
+
+            monkeypatch.setattr(server.thread.preparer, "_make_steppers", compile)
+            errors = list[Exception | None]()
+            server.thread.preparer.on_compiled = lambda seconds, error: errors.append(error)
+            refused = await post(http, "a+")
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"], error["param"]) == (400, "compile_timeout", "regex")
+            assert "retry-after" not in refused.headers and await becomes_idle(server)
+            leave.set()
+            await until(lambda: errors)
+            assert isinstance(errors[0], CompileTimeout)  # for the metrics
+
+    asyncio.run(run())
+
+
+def test_a_compilation_that_gets_no_cpu_time_may_be_retried(monkeypatch: pytest.MonkeyPatch):
+    async def run():
+        async with served(queue_timeout=1.5, compile_timeout=0.05) as (server, http):
+            leave = threading.Event()
+            monkeypatch.setattr(server.thread.preparer, "_make_steppers", lambda *_: leave.wait(20))
+            refused = await post(http, "a+")
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (503, "queue_timeout")
+            assert error["message"] == "the specification was not compiled within 1.5 s: retry later"
+            leave.set()
+            assert await becomes_idle(server)
+
+    asyncio.run(run())
+
+
+def test_the_cpu_time_of_a_compilation_is_that_of_its_thread():
+    preparation, begun, leave = Preparation(), threading.Event(), threading.Event()
+
+    def compute():
+        preparation.enter("compilation")
+        begun.set()
+        while not leave.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    assert begun.wait(20)
+    wait_until(lambda: preparation.cpu_seconds() > 0.02)
+    leave.set()
+    thread.join()
+
+
+def test_a_prompt_whose_thread_does_not_get_to_run(monkeypatch: pytest.MonkeyPatch):
+    async def run():
+        async with served(queue_timeout=0.1, request_timeout=0.2) as (server, http):
+            leave = threading.Event()
+            monkeypatch.setattr(server.engine, "encode_prompt", lambda prompt, raw: leave.wait(20))
+            refused = await post(http, "")
+            error = refused.json()["error"]
+            assert (refused.status_code, error["code"]) == (503, "queue_timeout")
+            assert error["message"] == "the prompt was not read within 0.1 s: retry later"
+            refused = await http.post("/tokenize", json={"prompt": "a"})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "request_timeout")
+            leave.set()
+            assert await becomes_idle(server)
 
     asyncio.run(run())
 

@@ -28,15 +28,33 @@ httpx = pytest.importorskip("httpx", reason="httpx is not installed")
 
 from guided.cli import main  # noqa: E402
 from guided.cli.serve import _open_listener  # noqa: E402
-from tests.live_server import wait_until  # noqa: E402
+from tests.live_server import raw_request, read_to_end, wait_until  # noqa: E402
 
 LONG = {"prompt": "ROMEO:", "stream": True, "regex": "[a-z ]{150}", "max_tokens": 200}
 
 
+_SLOW_PROGRAM = """
+import sys, time
+import guided.cli.serve as serve
+from guided.cli import main
+from guided.server.preparing import RequestPreparer
+
+def sleep(*_):
+    print("asleep", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+RequestPreparer._make_steppers = sleep
+serve._END_SECONDS = 0.5
+sys.exit(main())
+"""
+
+
 @contextmanager
-def served(*options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(
+    *options: str, program: tuple[str, ...] = ("-m", "guided"), **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A running server, and its address."""
-    command = [sys.executable, "-m", "guided", "serve", "shakespeare", "--port", "0", "--threads", "1", *options]
+    command = [sys.executable, *program, "serve", "shakespeare", "--port", "0", "--threads", "1", *options]
     env = {**os.environ, "NO_COLOR": "1", **environment}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
@@ -156,6 +174,22 @@ def test_a_second_signal_cuts_off_what_the_first_one_waits_for():
             process.send_signal(signal.SIGTERM)
             assert list(told)[-1]["error"]["code"] == "draining"
         assert process.wait(30) == 1
+
+
+@pytest.mark.parametrize("is_cut_off", [True, False])
+def test_a_call_that_does_not_end_does_not_keep_the_process(is_cut_off: bool):
+    with served("--shutdown-timeout", "0.2", program=("-c", _SLOW_PROGRAM)) as (process, address):
+        port = int(address.rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(raw_request("/v1/completions", {"prompt": "a", "regex": "[a-z]+"}))
+            assert "asleep\n" in iter(process.stderr.readline, "")
+            if is_cut_off:
+                process.send_signal(signal.SIGTERM)
+                assert b'"draining"' in read_to_end(client)
+        if not is_cut_off:
+            assert becomes_idle(address)
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == int(is_cut_off)
 
 
 def test_the_small_demonstration():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import guided  # noqa: E402
 from guided.server.openai.conversations import resolve_tool_style  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
 from tests.derived_support import PUBLISHED  # noqa: E402
+from tests.live_server import served  # noqa: E402
 from tests.server_support import NAMES, small_engine  # noqa: E402
 from tests.test_server_tools import SAY, TOOLS, Place, Weather, checked, run  # noqa: E402
 
@@ -39,6 +41,9 @@ async def prompt(ask: Any, **body: Any) -> str:
     return b"".join(bytes([id]) if id < 256 else f"[{names[id]}]".encode() for id in answer["tokens"]).decode()
 
 
+FORMAT = {"format": {"type": "json_schema", "schema": {"type": "integer"}}}
+
+
 def qwen(template: str = QWEN) -> Any:
     return small_engine(4000, more=MARKS, template=template)
 
@@ -55,6 +60,30 @@ def test_the_template_is_given_tools_calls_results_and_reasoning():
         assert "# Tools" not in plain and "[<tool_call>]\n" in plain
 
     run(body, qwen())
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": SAY, "regex": "a"}),
+        ("/v1/chat/completions", {"messages": SAY, "regex": "a", "stream": True}),
+        ("/v1/responses", {"input": "a", "text": {"format": {"type": "regex", "regex": "a"}}}),
+        ("/v1/messages", {"model": "guided", "messages": SAY, "max_tokens": 3, "output_config": FORMAT}),
+    ],
+)
+def test_a_missing_template_is_no_error_of_the_specification(path: str, body: dict[str, Any]):
+    whole = small_engine()
+
+    async def ask() -> None:
+        async with served(guided.Engine(whole.model, whole.vocabulary)) as (_, http):
+            answer = await http.post(path, json=body)
+            error = answer.json()["error"]
+            assert answer.status_code == 400 and error["message"].startswith("this model has no chat template")
+            assert error.get("details", error)["param"] is None
+            bad = await http.post("/v1/completions", json={"prompt": "a", "regex": "(a"})
+            assert bad.json()["error"]["param"] == "regex"
+
+    asyncio.run(ask())
 
 
 def test_variables_of_the_template():

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import shlex
 import signal
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -42,6 +45,7 @@ exit codes: 0 stopped after answering all requests; 1 stopped, and some requests
 
 _CUT_OFF: Final = 1
 _FLUSH_SECONDS: Final = 5  # to send the last bytes, after all requests are finished or cut off
+_END_SECONDS: Final = 8  # to end the process, after all requests are finished or cut off; includes `_FLUSH_SECONDS`
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,9 +97,33 @@ def run(arguments: argparse.Namespace) -> int:
             http_server = uvicorn.Server(config)
             asyncio.run(_serve(http_server, server, listener, address, arguments.uds, arguments.shutdown_timeout))
         finally:
-            if arguments.uds:
-                Path(arguments.uds).unlink(missing_ok=True)
-        return _CUT_OFF if server.thread.cut_off_requests else DONE
+            _remove_socket(arguments.uds)
+        return _exit_code(server)
+
+
+def _exit_code(server: Server) -> int:
+    return _CUT_OFF if server.thread.cut_off_requests else DONE
+
+
+def _remove_socket(path: str | None) -> None:
+    if path:
+        Path(path).unlink(missing_ok=True)
+
+
+def _end_process_later(server: Server, uds: str | None) -> None:
+    """End the process after `_END_SECONDS` even if threads still compute.
+
+    Python waits for its threads at the end. A call that reads a prompt or compiles a specification cannot be stopped
+    from outside. On a busy machine it may take minutes, although nobody waits for its result any more. Nothing is lost:
+    log lines are flushed one by one.
+    """
+
+    def end_process() -> None:
+        time.sleep(_END_SECONDS)
+        _remove_socket(uds)
+        os._exit(_exit_code(server))
+
+    threading.Thread(target=end_process, name="guided end", daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -147,6 +175,7 @@ async def _serve(
     stop_task.cancel()
     if not serve_task.done():
         await _drain(server, cut_off, shutdown_timeout)
+        _end_process_later(server, uds)
         http_server.should_exit = True
     await serve_task
 

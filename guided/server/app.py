@@ -86,11 +86,20 @@ def create_app(
     return app
 
 
+def _find_param(request: Request, error: Exception) -> str | None:
+    """The field with the specification, unless the error was raised while the prompt was being read."""
+    for stream in get_request_context(request).streams:
+        is_its_error = stream.error is not None and stream.error in (error, error.__cause__)
+        if is_its_error and stream.preparation is not None and stream.preparation.stage == "prompt":
+            return None
+    return getattr(request.state, "param", None)
+
+
 def _add_error_handlers(app: FastAPI, server: Server) -> None:
     async def answer(request: Request, error: Exception) -> JSONResponse:
         context = get_request_context(request)
         context.error_code = make_error_body(error)["error"]["code"]
-        return server.make_error_response(context, error, getattr(request.state, "param", None))
+        return server.make_error_response(context, error, _find_param(request, error))
 
     async def no_route(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)

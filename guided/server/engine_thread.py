@@ -34,7 +34,7 @@ from guided.engine.task import Outcome, Task
 from guided.engine.threads import SWITCH_SECONDS
 from guided.errors import GuidedError
 from guided.server.freed_memory import FreedMemory
-from guided.server.preparing import RequestPreparer
+from guided.server.preparing import Preparation, RequestPreparer
 
 __all__ = ["EngineStopped", "EngineThread", "Observer", "Stream"]
 
@@ -53,6 +53,7 @@ class Stream:
 
     Attributes:
         tasks: the samples of the request.
+        preparation: what the request waits for before it can enter the queue of the batch; None: not set yet.
         prompt_tokens: the number of prompt tokens; 0: not counted yet.
         submit_time: when the request was submitted, by `perf_counter`.
         first_token_time: when its first token arrived; None: no token yet.
@@ -66,6 +67,7 @@ class Stream:
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread
         self.tasks: tuple[Task, ...] = ()
+        self.preparation: Preparation | None = None
         self.prompt_tokens, self.submit_time = 0, perf_counter()
         self.first_token_time: float | None = None
         self.last_token_times = dict[Task, float]()
@@ -255,7 +257,9 @@ class EngineThread:
         tasks = self.preparer.make_tasks(request, owner, lambda tokens: admit(stream, tokens), size)
         stream.begin(tasks)
         self.open_streams.add(stream)
-        if (future := tasks[0].future) is not None:  # report a refusal at once, not after the next step
+        if isinstance(future := tasks[0].future, Preparation):
+            stream.preparation = future
+            # reports a refusal at once, not after the next step
             future.add_done_callback(lambda future: self._end_preparing(stream, future))
         for task in tasks:
             task.priority = priority

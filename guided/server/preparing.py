@@ -18,11 +18,17 @@ If it is full, requests are refused with `CompilerBusy`. Threads with long compi
 Guarantee: at most three compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the time of
 each compilation, and its memory through the limits on work, nodes and states. If a client disconnects, or gets 503
 because of the queue timeout, a running compilation continues up to its own limit. A queued compilation never starts.
+
+A compilation cannot check its time limit during a long call of the core, or while its thread gets no CPU time, as on a
+busy machine. So `Preparation` shows what a request waits for, and the event loop ends the request (admission.py): with
+the compile timeout if the compilation has used this much CPU time, otherwise with the queue timeout. Only in the second
+case does a retry help.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -31,7 +37,7 @@ from copy import copy
 from dataclasses import replace
 from time import perf_counter
 from traceback import clear_frames
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from guided.engine import Engine
 from guided.engine.polite_pool import PolitePool
@@ -44,7 +50,16 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.lanes import BodyThreads
 
-__all__ = ["QUICK_SECONDS", "CompileTimeout", "CompilerBusy", "RequestPreparer", "report_timeout", "with_time_limit"]
+__all__ = [
+    "QUICK_SECONDS",
+    "CompileTimeout",
+    "CompilerBusy",
+    "Preparation",
+    "RequestPreparer",
+    "make_timeout_error",
+    "report_timeout",
+    "with_time_limit",
+]
 
 QUICK_SECONDS: Final = 0.5
 _MAX_SLOW_REQUESTS: Final = 8  # in the slow lane
@@ -60,6 +75,36 @@ class CompilerBusy(GuidedError):
 
 class CompileTimeout(GuidedError):
     """A specification did not compile within the operator's time limit."""
+
+
+class Preparation(Future[list[Stepper]]):
+    """The future of a request's sequences. It shows what the request waits for.
+
+    Attributes:
+        stage: the prompt is being read, the specification waits for other compilations, or it is being compiled.
+        stage_begin: when this stage began, by `perf_counter`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cpu_clock: int | None = None
+        self.enter("prompt")
+
+    def enter(self, stage: Literal["prompt", "queue", "compilation"]) -> None:
+        """Begin a stage, on the thread that runs it."""
+        if stage == "compilation" and hasattr(time, "pthread_getcpuclockid"):
+            self._cpu_clock = time.pthread_getcpuclockid(threading.get_ident())
+            self._cpu_begin = time.clock_gettime(self._cpu_clock)
+        self.stage_begin, self.stage = perf_counter(), stage
+
+    def cpu_seconds(self) -> float:
+        """The CPU time of the compilation so far; on systems that cannot measure it, the time since its beginning."""
+        if self._cpu_clock is None:
+            return perf_counter() - self.stage_begin
+        try:
+            return time.clock_gettime(self._cpu_clock) - self._cpu_begin
+        except OSError:  # the thread has ended
+            return 0.0
 
 
 class RequestPreparer:
@@ -96,7 +141,7 @@ class RequestPreparer:
             admit: called on another thread with the number of prompt tokens; raises an error if the queue is full.
             size: the size of the request's body, in bytes.
         """
-        future = Future[list[Stepper]]()
+        future = Preparation()
         self.lanes.executor_for(size).submit(self._read_prompt, future, request, owner, admit)
         return [Task.from_future(future, number) for number in range(request.n)]
 
@@ -106,9 +151,7 @@ class RequestPreparer:
         for pool in (self._quick, self._slow):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _read_prompt(
-        self, future: Future[list[Stepper]], request: Request, owner: str, admit: Callable[[int], object]
-    ) -> None:
+    def _read_prompt(self, future: Preparation, request: Request, owner: str, admit: Callable[[int], object]) -> None:
         if future.cancelled():
             return
         try:
@@ -121,18 +164,19 @@ class RequestPreparer:
         if steppers is not None:
             _set_outcome(future, steppers)
         else:
+            future.enter("queue")
             self._quick.submit(self._compile_quickly, future, request, ids, owner)
 
-    def _compile_quickly(self, future: Future[list[Stepper]], request: Request, ids: list[int], owner: str) -> None:
-        begin = perf_counter()
+    def _compile_quickly(self, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
         if future.cancelled():
             return
+        future.enter("compilation")
         try:
             outcome: list[Stepper] | Exception = self._make_steppers(request, ids, min(QUICK_SECONDS, self.seconds))
         except Exception as error:
             outcome = error
         if not _is_timeout(outcome) or self.seconds <= QUICK_SECONDS:
-            self._finish_compilation(future, begin, outcome)
+            self._finish_compilation(future, outcome)
             return
         with self._lock:
             is_full = self.slow_count >= _MAX_SLOW_REQUESTS or (
@@ -142,15 +186,16 @@ class RequestPreparer:
         if is_full:
             _set_outcome(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
         else:
+            future.enter("queue")
             self._slow.submit(self._compile_slowly, future, request, ids, owner)
 
-    def _compile_slowly(self, future: Future[list[Stepper]], request: Request, ids: list[int], owner: str) -> None:
-        begin = perf_counter()
+    def _compile_slowly(self, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+        future.enter("compilation")
         try:
             if not future.cancelled():
-                self._finish_compilation(future, begin, self._make_steppers(request, ids, self.seconds))
+                self._finish_compilation(future, self._make_steppers(request, ids, self.seconds))
         except Exception as error:
-            self._finish_compilation(future, begin, error)
+            self._finish_compilation(future, error)
         finally:
             with self._lock:
                 self._slow_requests[owner] -= 1
@@ -164,13 +209,12 @@ class RequestPreparer:
                 _clear_error_frames(error)
                 raise
 
-    def _finish_compilation(
-        self, future: Future[list[Stepper]], begin: float, outcome: list[Stepper] | Exception
-    ) -> None:
-        if _is_timeout(outcome):
-            outcome = _make_timeout_error(self.seconds)
+    def _finish_compilation(self, future: Preparation, outcome: list[Stepper] | Exception) -> None:
+        seconds = perf_counter() - future.stage_begin
+        if _is_timeout(outcome) or (future.cancelled() and future.cpu_seconds() > self.seconds):
+            outcome = make_timeout_error(self.seconds)
         if self.on_compiled is not None:
-            self.on_compiled(perf_counter() - begin, outcome if isinstance(outcome, Exception) else None)
+            self.on_compiled(seconds, outcome if isinstance(outcome, Exception) else None)
         _set_outcome(future, outcome)
 
 
@@ -193,10 +237,11 @@ def report_timeout(seconds: float) -> Iterator[None]:
     except LimitExceeded as error:
         if not _is_timeout(error):
             raise
-        raise _make_timeout_error(seconds) from None
+        raise make_timeout_error(seconds) from None
 
 
-def _make_timeout_error(seconds: float) -> CompileTimeout:
+def make_timeout_error(seconds: float) -> CompileTimeout:
+    """The error for a specification that did not compile within this time limit."""
     return CompileTimeout(f"the specification did not compile within {seconds:g} seconds: make it smaller")
 
 

@@ -91,7 +91,8 @@ class Server:
     async def compute(self, request: Request, work: Callable[[], _Result]) -> _Result:
         """Call `work` on the thread for requests of this size, and return its result."""
         executor = self._lanes.executor_for(get_request_context(request).body_size)
-        return await asyncio.get_running_loop().run_in_executor(executor, work)
+        async with self.bodies.limit_time():
+            return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     def check_model(self, name: str | None) -> None:
         """Raise RequestError if a request names a model that this server does not serve."""
@@ -155,7 +156,7 @@ class Server:
 
     def end_open_requests(self) -> None:
         """End all open requests with an error, because the server is shutting down."""
-        self.thread.cut_off_requests += self.thread.request_count
+        self.thread.cut_off_requests += self.admission.open_requests
         for stream in list(self.thread.open_streams):
             stream.fail(RequestError("the server is shutting down", code="draining", status=503))
 

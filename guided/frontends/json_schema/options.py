@@ -91,7 +91,7 @@ class JsonSchemaOptions:
         max_string: the maximum number of characters of strings and additional keys that the schema does not spell out.
         max_items: the maximum number of items of an array, and of additional members of an object.
         max_digits: the maximum number of digits before the decimal point, after it, and in the exponent.
-        draft: the dialect of a schema without `$schema`; None means "2020-12".
+        draft: the dialect of a schema without `$schema`, or whose `$schema` is not known; None means "2020-12".
     """
 
     whitespace: str = "json"

@@ -28,6 +28,7 @@ from typing import Final
 
 from guided.server.engine_thread import EngineThread, Stream
 from guided.server.http.errors import RequestError
+from guided.server.preparing import make_timeout_error
 from guided.server.settings import Settings
 
 __all__ = ["Admission"]
@@ -35,6 +36,15 @@ __all__ = ["Admission"]
 _MINUTE: Final = 60.0
 _MAX_RETRY_AFTER: Final = 60  # seconds
 _RECENT_REQUESTS: Final = 32  # the number of most recent requests that the estimate uses
+_COMPILER_GRACE: Final = 1.0  # seconds beyond its time limit in which a compilation can report the timeout itself
+_CHECK_INTERVAL: Final = 1.0  # seconds between checks of requests whose compilation has not begun
+_WAITS: Final = {
+    "prompt": "the prompt was not read",
+    "queue": "the compilations before this one did not end",
+    "compilation": "the specification was not compiled",
+    "batch": "no slot in the batch became free",
+}
+"""What a request waits for -> why it did not enter the batch."""
 
 
 @dataclass(slots=True)
@@ -49,13 +59,14 @@ class Admission:
     """See the module docstring. Its methods run on the event loop, except `check_prompt_tokens`.
 
     Attributes:
+        open_requests: the number of admitted requests that are not answered yet.
         rejections: the number of refused requests, by the name of the setting.
         timeouts: the number of requests that ran out of time, by the name of the setting.
     """
 
     def __init__(self, thread: EngineThread, settings: Settings) -> None:
         self._thread, self._settings = thread, settings
-        self._open_requests, self._requests_by_key = 0, Counter[int]()
+        self.open_requests, self._requests_by_key = 0, Counter[int]()
         self._buckets: dict[int, _Bucket] = {}
         self._end_times = deque[float](maxlen=_RECENT_REQUESTS)
         self._empty = asyncio.Event()
@@ -77,18 +88,18 @@ class Admission:
         self._check_queue(1)
         if key is not None:
             self._check_key(key)
-        self._open_requests += 1
+        self.open_requests += 1
         self._empty.clear()
         if key is not None:
             self._requests_by_key[key] += 1
 
     def leave(self, key: int | None) -> None:
         """Record that a request was answered or aborted."""
-        self._open_requests -= 1
+        self.open_requests -= 1
         self._end_times.append(monotonic())
         if key is not None:
             self._requests_by_key[key] -= 1
-        if not self._open_requests:
+        if not self.open_requests:
             self._empty.set()
 
     async def wait_until_empty(self) -> None:
@@ -158,6 +169,7 @@ class Admission:
     def enforce_time_limits(self, stream: Stream) -> None:
         """End a request when its time limit is reached."""
         loop, settings = asyncio.get_running_loop(), self._settings
+        loop.call_later(_CHECK_INTERVAL, self._end_if_compiling, stream)
         if settings.queue_timeout:
             stream.on_end.append(loop.call_later(settings.queue_timeout, self._end_if_waiting, stream).cancel)
         if settings.request_timeout:
@@ -165,8 +177,23 @@ class Admission:
 
     def _end_if_waiting(self, stream: Stream) -> None:
         if stream.is_waiting:
-            message = f"no slot in the batch became free within {self._settings.queue_timeout:g} s: retry later"
+            preparation = stream.preparation
+            stage = "batch" if preparation is None or preparation.done() else preparation.stage
+            message = f"{_WAITS[stage]} within {self._settings.queue_timeout:g} s: retry later"
             self._end(stream, message, code="queue_timeout")
+
+    def _end_if_compiling(self, stream: Stream) -> None:
+        """End a request whose compilation has used up its time and cannot report it (preparing.py), or check again."""
+        preparation, limit = stream.preparation, self._settings.compile_timeout
+        if preparation is None or preparation.done() or stream not in self._thread.open_streams:
+            return
+        seconds_left = _CHECK_INTERVAL
+        if preparation.stage == "compilation":
+            seconds_left = limit + _COMPILER_GRACE - preparation.cpu_seconds()
+        if seconds_left > 0:
+            asyncio.get_running_loop().call_later(seconds_left, self._end_if_compiling, stream)
+        else:
+            stream.fail(make_timeout_error(limit))
 
     def _end_overdue(self, stream: Stream) -> None:
         message = f"the request was not answered within {self._settings.request_timeout:g} s"

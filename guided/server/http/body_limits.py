@@ -23,7 +23,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
@@ -79,7 +80,8 @@ class BodyReader:
                 value, result = parse_and_make()
             else:
                 loop, executor = asyncio.get_running_loop(), self._threads.executor_for(len(body))
-                value, result = await loop.run_in_executor(executor, gc_paused()(parse_and_make))
+                async with self.limit_time():
+                    value, result = await loop.run_in_executor(executor, gc_paused()(parse_and_make))
         finally:
             self._pending_bytes -= len(body)
         if self._settings.log_requests:
@@ -87,6 +89,17 @@ class BodyReader:
         if isinstance(result, Exception):
             raise result
         return result
+
+    @asynccontextmanager
+    async def limit_time(self) -> AsyncIterator[None]:
+        """Raise RequestError if the block takes longer than a whole request may take: its thread may not get to run."""
+        seconds = self._settings.request_timeout
+        try:
+            async with asyncio.timeout(seconds or None):
+                yield
+        except TimeoutError:
+            message = f"the request was not read within {seconds:g} s: retry later"
+            raise RequestError(message, code="request_timeout", status=503) from None
 
     async def _receive(self, request: Request, body: bytearray) -> None:
         settings = self._settings

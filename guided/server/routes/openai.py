@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 
 from guided.engine.request import Request as EngineRequest
 from guided.server.engine_thread import Stream
+from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
 from guided.server.http.request_context import get_request_context
 from guided.server.openai.answers import Answer
@@ -112,6 +113,10 @@ def prepare_request(
     Raises:
         RequestError, GuidedError: the request is refused.
     """
+    bias_count, token_count = len(body.logit_bias or ()), server.engine.vocabulary.size
+    if bias_count > token_count:  # refused before each entry is checked
+        message = f"logit_bias has {bias_count} entries, but there are {token_count} tokens"
+        raise RequestError(message, param="logit_bias")
     structured_output = body.structured_output(allow_special_tokens=server.settings.allow_special_tokens)
     if isinstance(body, ChatRequest):
         settings = server.settings if allow_server_tools else replace(server.settings, tools=())

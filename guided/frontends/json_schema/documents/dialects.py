@@ -3,7 +3,8 @@
 In: the URI in `$schema`. Out: a `Dialect`. Also provides the text of the metaschemas. Their files are read only when a
 reference needs them. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of vocabularies
 that it does not list are unknown in its schemas. If it requires an unknown vocabulary, it is refused. A metaschema
-without a list has the dialect that its own `$schema` names. Nothing is fetched.
+without a list has the dialect that its own `$schema` names. A hyper-schema has the dialect of its draft, since links do
+not restrict values. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _METASCHEMAS = frozenset(
     [name.removeprefix(_HOST) for name in DRAFT_URIS]
     + [f"draft/{draft}/meta/{name}" for draft, names in VOCABULARIES.items() for name in names]
 )
+_OTHER_URIS = {
+    "json-schema.org/schema": "2020-12",  # the latest draft
+    "spec.openapis.org/oas/3.1/dialect/base": "2020-12",  # it adds only annotations
+    **{name.removesuffix("schema") + "hyper-schema": draft for name, draft in DRAFT_URIS.items()},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,17 @@ def find_metaschema(uri: str) -> tuple[str, str] | None:
     return ("https://" if name.startswith("draft/") else "http://") + _HOST + name, text
 
 
-def read_dialect(dialect_uri: Json, find_registered: Callable[[str], Json], pointer: str) -> Dialect:
-    """The dialect that `$schema` names. `find_registered` returns the metaschema of a URI, or None."""
+def read_dialect(
+    dialect_uri: Json, find_registered: Callable[[str], Json], pointer: str, default: str | None = None
+) -> Dialect:
+    """The dialect that `$schema` names.
+
+    Args:
+        dialect_uri: the value of `$schema`.
+        find_registered: returns the metaschema of a URI, or None.
+        pointer: the location of `$schema`.
+        default: the draft for unknown URIs; None: they are refused.
+    """
     if not isinstance(dialect_uri, str):
         hint = "write the URI of a draft, such as https://json-schema.org/draft/2020-12/schema"
         raise SpecError("$schema must be a string", pointer=pointer, hint=hint)
@@ -58,8 +73,12 @@ def read_dialect(dialect_uri: Json, find_registered: Callable[[str], Json], poin
             return _read_vocabularies(vocabularies, dialect_uri, pointer)
         parent = document.get("$schema") if isinstance(document, dict) else None
         if not isinstance(parent, str):
-            raise UnsupportedError(f"the dialect {dialect_uri!r} is not known", pointer=pointer,
-                                   hint="one of " + ", ".join("https://" + name for name in DRAFT_URIS))  # fmt: skip
+            draft = _OTHER_URIS.get(_without_fragment(uri), default)
+            if draft is None:
+                uris = ", ".join("https://" + name for name in DRAFT_URIS)
+                hint = f"one of {uris}, or pass draft='2020-12'"
+                raise UnsupportedError(f"the dialect {dialect_uri!r} is not known", pointer=pointer, hint=hint)
+            return Dialect(draft)
         uri = parent
     return Dialect(DRAFT_URIS[_without_fragment(uri)])
 

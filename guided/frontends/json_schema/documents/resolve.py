@@ -285,7 +285,7 @@ class Library:
             return None
         dialect = self._dialects.get(dialect_uri) if isinstance(dialect_uri, str) else None
         if dialect is None:
-            dialect = read_dialect(dialect_uri, self._find_registered, location + "/$schema")
+            dialect = read_dialect(dialect_uri, self._find_registered, location + "/$schema", self._options.draft)
             self._dialects[dialect_uri] = dialect
         return dialect
 
