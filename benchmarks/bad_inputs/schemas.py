@@ -113,6 +113,7 @@ FRAGMENTS: Final[Mapping[str, Callable[[int], _Schema]]] = {
 
 _ALONE: Final[Mapping[str, Callable[[int], Any]]] = {
     "x-guided-quote": lambda n: {"type": "string", "x-guided-quote": {"documents": {"d": "ab " * n}}},
+    "x-guided-python-pattern": lambda n: {"type": "string", "x-guided-python-pattern": f"(?i:[a-z]{{{n}}})"},
     "minProperties closed": lambda n: {"type": "object", "minProperties": n, "propertyNames": {"pattern": "^[a-z]+$"}},
     "minProperties among properties": lambda n: {
         "type": "object",
