@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import random
 
@@ -272,6 +273,14 @@ def _follow(spelling: Spelling, ids: list[int]) -> None:
     assert spelling.may_end(state)
 
 
+def _begins_text(data: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _walks(vocabulary: Vocabulary, count: int, seed: int) -> None:
     """Outputs under the rows alone are the encodings of their texts."""
     spelling, rng, ended = spelling_of(vocabulary), random.Random(seed), 0
@@ -286,7 +295,8 @@ def _walks(vocabulary: Vocabulary, count: int, seed: int) -> None:
                 ended += 1
                 assert vocabulary.encode(vocabulary.decode(out).decode(), continued=True) == out
                 break
-            out.append(rng.choice(allowed))
+            rng.shuffle(allowed)  # the rows alone also allow bytes that are not UTF-8, which nothing may follow
+            out.append(next(token for token in allowed if _begins_text(vocabulary.decode([*out, token]))))
             state = spelling.advance(state, out[-1])
     assert ended > count // 2
 

@@ -18,6 +18,7 @@ _ALL = _NONE + "the schema allows every value, so its negation allows none"
 _DRAFTS = "one of " + ", ".join(
     f"https://json-schema.org/draft{name}/schema" for name in ("-04", "-06", "-07", "/2019-09", "/2020-12")
 )
+_DRAFTS += ", or pass draft='2020-12'"
 
 # (schema, error, message or reason, pointer, hint, the text under the carets)
 # fmt: off
