@@ -68,7 +68,7 @@ _CLOCK_PATTERNS: Final = {
 _NO_NAMES: Final = "x-guided-no-names"  # marks dicts whose keys cannot be read from strings
 _RUST_PATTERN: Final = "x-guided-rust-pattern"  # a pattern that `_finish_schema` rewrites as ECMA-262's
 _RE_FLAGS: Final = {"a": re.A, "i": re.I, "m": re.M, "s": re.S, "x": re.X}
-_SETS_FLAGS: Final = re.compile(r"(?:\(\?[aimsux]+\))*")
+_SETS_FLAGS: Final = re.compile(r"\A(?:\(\?[aimsux]+\))*")
 _SCHEMA_MAP_KEYWORDS: Final = ("properties", "patternProperties", "$defs")
 _DATA_KEYWORDS: Final = ("const", "enum", "default", "examples", "x-guided-quote")
 _BYTE_SIZE_PREFIX: Final = r"^\s*(\d*\.?\d+)\s*(\w+)"  # the beginning of ByteSize's own pattern, up to the units
@@ -329,7 +329,7 @@ def _pattern_keywords(pattern: str | re.Pattern[str], engine: str | None) -> dic
     if isinstance(pattern, str):
         return {"x-guided-python-pattern" if engine == "python-re" else _RUST_PATTERN: pattern}
     flags = "".join(letter for letter, flag in _RE_FLAGS.items() if pattern.flags & flag)
-    source = pattern.pattern[_SETS_FLAGS.match(pattern.pattern).end() :]  # type: ignore[union-attr]
+    source = _SETS_FLAGS.sub("", pattern.pattern)
     return {"x-guided-python-pattern": f"(?{flags}){source}" if flags else source}
 
 

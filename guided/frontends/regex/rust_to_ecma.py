@@ -56,7 +56,7 @@ def rust_to_ecma(pattern: str, limits: Limits) -> str:
 
 
 class _EcmaWriter(RustReader):
-    """Flags are resolved while reading, so the result has none."""
+    """Writes the pattern in ECMA-262's notation. Each part is written out as its flags demand, so no flags remain."""
 
     def _write_group(self) -> None:
         if self.pattern.startswith(("?<", "?P<"), self.pos):

@@ -35,7 +35,7 @@ void LeavingTokens::enter(int32_t occurrence, const std::vector<int32_t>& nodes,
   follow({occurrence, part.initial()}, new_nodes, &visits, walk);
 }
 
-// The classes of the characters with which the text after an occurrence can begin.
+// The classes of the characters with which the text after an occurrence can begin; none if no text can follow.
 CharClasses LeavingTokens::classes_after(int32_t occurrence) {
   const auto [it, is_new] = classes_after_.try_emplace(occurrence, 0);
   if (!is_new) return it->second;
@@ -53,6 +53,7 @@ CharClasses LeavingTokens::classes_after(int32_t occurrence) {
       if (part.accepting(part.initial())) todo.push_back(next);
     }
   }
+  if (bytes.empty()) return 0;
   CharClasses classes = kBrokenBytes;  // these have no other class, and neither have the characters after them
   bytes.each([&](uint8_t byte) { classes |= byte < 0x80 ? char_class_of_ascii(byte) : ~CharClasses{0}; });
   return classes_after_[occurrence] = classes;
@@ -62,10 +63,9 @@ CharClasses LeavingTokens::classes_after(int32_t occurrence) {
 // tokens that it reads have left another part; otherwise null.
 void LeavingTokens::follow(Spot from, const std::vector<int32_t>& nodes, Visits* visits, Walk& walk) {
   States& part = *parts_[graph_.at(from.occurrence).part];
-  const bool has_next_part = !graph_.at(from.occurrence).next.empty();
-  if (!visits && !has_next_part) return;
-  const TokenTrie& trie = vocabulary_.trie;
   const CharClasses after = classes_after(from.occurrence);
+  if (!visits && after == 0) return;
+  const TokenTrie& trie = vocabulary_.trie;
   std::vector<int32_t> exits;
   const StatesLock lock(part);
   std::vector<std::pair<int32_t, int32_t>> todo;  // pairs of a node and a state
