@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -166,6 +167,17 @@ def test_large_documents_have_short_forms() -> None:
         assert len(schema_form(schema)) <= MAX_LENGTH + 20
 
 
+def test_numbers_of_type_decimal() -> None:
+    schema = {"enum": [Decimal("1.5"), 2], "minimum": Decimal("0.5"), "type": "number"}
+    description = describe(COMPILER.compile_json_schema(schema))
+    assert description is not None and description.text.endswith("\n1.5 | 2")
+    assert not description.is_in("one")
+    assert (
+        described({"type": "number", "minimum": Decimal("0.5")})
+        == "Answer with JSON of this form:\nnumber  // at least 0.5"
+    )
+
+
 def test_other_specifications() -> None:
     assert described(["yes", "no"]) == "Answer with exactly one of these: yes, no"
     text = described("[A-Z]{2}-[0-9]{2}")
@@ -201,9 +213,10 @@ WITH_DEFAULT = (
 )
 
 
-def shown(template: str, prompt: Any, constraint: object, **options: Any) -> str:
-    """The conversation that an engine shows to its model."""
-    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY, template))
+def shown(template: str, prompt: Any, constraint: object, *, by_default: bool = True, **options: Any) -> str:
+    """The conversation that an engine shows to its model. `by_default`: the default of `Options.describe`."""
+    template_of_engine = ChatTemplate(VOCABULARY, template)
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=template_of_engine, describe=by_default)
     tasks = engine.tasks(guided.Request(prompt, constraint, options=options))
     sequence = tasks[0].future.result()[0].sequence if tasks[0].future is not None else tasks[0].sequence
     names = {256: "<|im_start|>", 257: "<|im_end|>"}
@@ -228,8 +241,23 @@ YES = "Answer with exactly one of these: yes, no"
     ],
 )
 def test_where_the_description_stands(template: str, prompt: Any, text: str) -> None:
-    assert shown(template, prompt, ["yes", "no"], describe=True) == f"{text}<|im_start|>assistant\n"
-    assert YES not in shown(template, prompt, ["yes", "no"])
+    for options in ({}, {"describe": True}, {"describe": True, "by_default": False}):
+        assert shown(template, prompt, ["yes", "no"], **options) == f"{text}<|im_start|>assistant\n"
+    for options in ({"describe": False}, {"by_default": False}):
+        assert YES not in shown(template, prompt, ["yes", "no"], **options)
+
+
+@pytest.mark.parametrize("constraint", [guided.regex("a{3}"), guided.lark('start: "aaa"')])
+def test_samples_are_shown_only_on_request(constraint: object) -> None:
+    assert "such as aaa" in shown(CHATML, "Who?", constraint, describe=True)
+    plain = shown(CHATML, "Who?", constraint, describe=False)
+    assert shown(CHATML, "Who?", constraint) == plain == "<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n"
+
+
+@pytest.mark.parametrize("options", [{"raw": True}, {}])
+def test_text_that_the_model_continues_has_no_description(options: dict[str, Any]) -> None:
+    engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY) if options else None)
+    assert engine.generate("Who?", ["yes", "no"], max_tokens=4, **options).prompt_tokens == 4
 
 
 MARKERS = ["<|channel|>", "<|constrain|>", "<|message|>", "<|call|>", "<|end|>"]
@@ -260,7 +288,8 @@ def test_several_calls_are_described_in_the_system_message() -> None:
     prompt = Conversation([{"role": "user", "content": "Who?"}], tools)
     said = "call the function once for each of them, in several <tool_call> blocks."
     assert said in shown(CHATML, prompt, guided.structural_tag(tag), describe=True)
-    assert said not in shown(CHATML, prompt, guided.structural_tag(tag))
+    assert said in shown(CHATML, prompt, guided.structural_tag(tag))
+    assert said not in shown(CHATML, prompt, guided.structural_tag(tag), describe=False)
 
 
 @pytest.mark.parametrize(("parallel", "max_rounds"), [(True, 1), (False, 1), (True, 0)])

@@ -59,12 +59,9 @@ def main() -> None:
             cases = random.Random(0).sample(cases, arguments.count)
         print(f"\n{task}, {len(cases)} cases, {arguments.model}\n\n{_HEAD}", flush=True)
         for mode in arguments.mode or MODES:
-            options = MODES[mode]
-            if cases[0].is_told and options is not None and "describe" in options:  # there is nothing to add
-                options = {name: value for name, value in options.items() if name != "describe"}
-                if not options:
-                    continue
-            score = measure(engine, cases, options)
+            if cases[0].is_told and mode == "described":  # the same as "plain"
+                continue
+            score = measure(engine, cases, MODES[mode])
             print(_row(mode, score), flush=True)
             if arguments.json is not None:
                 line = {"model": arguments.model, "task": task, "mode": mode, **asdict(score)}

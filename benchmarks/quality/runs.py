@@ -3,12 +3,12 @@
 | mode | what it does |
 |---|---|
 | free | free text; the prompt describes what the specification requires, and the answer is read leniently |
-| plain | the mask |
-| described | the mask, with `describe=True`; not for tasks whose prompt says everything already |
+| plain | the mask, with `describe=False` |
+| described | the mask, with the default options; the same as plain if the specification is a grammar |
 | thoughts | the mask, after `think_first=128` |
 | answer | the mask, after `think_first="answer"` |
-| retries | the mask, with `retries=4` |
-| both | the mask, with `describe=True, retries=8, retry_below=0.8`; not where there is nothing to describe |
+| retries | the mask, with `describe=False, retries=4` |
+| both | the mask, with `retries=8, retry_below=0.8` |
 
 Free text before an answer does not count towards the answer's budget. Decoding is greedy. Intervals are of 95 %: cases
 are drawn again 1,000 times, with replacement.
@@ -30,12 +30,12 @@ __all__ = ["MODES", "Score", "auroc", "interval", "measure"]
 
 MODES: Final[Mapping[str, Mapping[str, Any] | None]] = {
     "free": None,
-    "plain": {},
-    "described": {"describe": True},
+    "plain": {"describe": False},
+    "described": {},
     "thoughts": {"think_first": 128},
     "answer": {"think_first": "answer"},
-    "retries": {"retries": 4},
-    "both": {"describe": True, "retries": 8, "retry_below": 0.8},
+    "retries": {"describe": False, "retries": 4},
+    "both": {"retries": 8, "retry_below": 0.8},
 }
 """Mode -> the options of its requests; None: free text."""
 _DRAWS: Final = 1000

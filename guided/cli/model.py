@@ -63,7 +63,7 @@ def add_model_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def load_engine(arguments: argparse.Namespace, *, describe: bool = False) -> Engine:
+def load_engine(arguments: argparse.Namespace, *, describe: bool = True) -> Engine:
     """Load an engine with the model `arguments.model`. `describe`: the default of `Options.describe`.
 
     Imported modules and the model live until the process ends, so the garbage collector need not scan them. This saves

@@ -46,9 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--canonical", action="store_true", default=None, help="only tokens that the tokenizer itself would produce")
     add(
         "--describe",
-        action="store_true",
+        action=argparse.BooleanOptionalAction,
         default=None,
-        help="describe in the system message what the answer must look like",
+        help="describe in the system message what the answer must look like (default: schemas, types and choices)",
     )
     add(
         "--think-first",

@@ -23,11 +23,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from guided.frontends.json_schema.documents.source_spans import reference_target
 
-__all__ = ["MAX_LENGTH", "schema_form"]
+__all__ = ["MAX_LENGTH", "schema_form", "to_json"]
 
 MAX_LENGTH: Final = 6_000  # characters of a form
 _MAX_VALUES: Final = 40  # values of an enum
@@ -98,9 +99,9 @@ class _Writer:
         if isinstance(reference := schema.get("$ref"), str):
             return self._write_reference(reference, indent, references)
         if "const" in schema:
-            return _to_json(schema["const"]), []
+            return to_json(schema["const"]), []
         if isinstance(values := schema.get("enum"), list):
-            texts = [_to_json(value) for value in values[:_MAX_VALUES]]
+            texts = [to_json(value) for value in values[:_MAX_VALUES]]
             return " | ".join([*texts, "..."] if len(values) > _MAX_VALUES else texts), []
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
@@ -151,7 +152,7 @@ class _Writer:
             if member is False:
                 continue
             form, notes = self.write(member, indent + 1, references)
-            lines.append((f"{_to_json(name)}{'' if name in required else '?'}: {form}", notes))
+            lines.append((f"{to_json(name)}{'' if name in required else '?'}: {form}", notes))
         patterns = schema.get("patternProperties")
         for pattern, member in patterns.items() if isinstance(patterns, Mapping) else ():
             form, notes = self.write(member, indent + 1, references)
@@ -241,8 +242,13 @@ def _merge_parts(parts: Iterable[object]) -> dict[str, Any]:
     return out
 
 
-def _to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def to_json(value: object, **layout: Any) -> str:
+    """A value of a schema as JSON. `layout`: `indent` or `separators` of `json.dumps`."""
+    return json.dumps(value, ensure_ascii=False, default=_to_json_type, **layout)
+
+
+def _to_json_type(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _as_one_line(text: object) -> str:
@@ -250,7 +256,7 @@ def _as_one_line(text: object) -> str:
 
 
 def _format_number(value: object) -> str:
-    return "" if isinstance(value, bool) or not isinstance(value, int | float) else f"{value}"
+    return "" if isinstance(value, bool) or not isinstance(value, int | float | Decimal) else f"{value}"
 
 
 def _describe_range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from guided.describe.schema import schema_form
+from guided.describe.schema import schema_form, to_json
 from guided.errors import GuidedError
 from guided.frontends.composition import only_part
 from guided.frontends.python_types.type_schema import type_to_schema
@@ -37,27 +37,32 @@ class Description:
 
     Attributes:
         text: the instruction for the model.
-        equivalents: other texts that say the same, such as the schema itself.
+        equivalents: other texts that say the same, such as the source of the specification.
         words: words that together say the same, such as all choices.
+        schema: the described schema, which says the same if the prompt contains it as JSON.
     """
 
     text: str
     equivalents: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    schema: Mapping[str, Any] | None = None
 
     def is_in(self, text: str) -> bool:
         """Whether a text of the prompt already says this."""
         if any(form in text for form in (self.text, *self.equivalents)):
             return True
+        if self.schema is not None and _contains_json(text, self.schema):
+            return True
         return bool(self.words) and all(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in self.words)
 
 
-def describe(grammar: CompiledGrammar, *, has_tools: bool = False) -> Description | None:
+def describe(grammar: CompiledGrammar, *, has_tools: bool = False, with_samples: bool = True) -> Description | None:
     """The description of a specification, or None if there is nothing to describe.
 
     Args:
         grammar: the specification.
         has_tools: whether the chat template describes tools that the specification lets the model call.
+        with_samples: whether to describe regular expressions and grammars, with samples.
     """
     kind, source = grammar.kind, grammar.source
     if isinstance(source, Quote):
@@ -72,12 +77,14 @@ def describe(grammar: CompiledGrammar, *, has_tools: bool = False) -> Descriptio
             return _describe_schema(type_to_schema(source))
         case "choice":
             return _describe_choices(source)
-        case "regex":
-            text = f"Answer with text that matches the regular expression {source}"
-            return Description(_with_samples(text, grammar), (str(source),))
         case "structural_tag":
             hint = _hint_at_several_calls(source) if has_tools else ""
             return Description(hint) if hint else None
+    if not with_samples:
+        return None
+    if kind == "regex":
+        text = f"Answer with text that matches the regular expression {source}"
+        return Description(_with_samples(text, grammar), (str(source),))
     return Description(_with_samples("Answer with nothing but text of the required form", grammar))
 
 
@@ -118,9 +125,15 @@ def _describe_schema(schema: Any) -> Description:
     schema = json.loads(schema) if isinstance(schema, str) else schema
     if not isinstance(schema, Mapping):
         return Description("Answer with JSON.")
-    spellings = [json.dumps(schema, indent=indent, ensure_ascii=False, default=dict) for indent in (None, 2, 4)]
-    spellings.append(json.dumps(schema, separators=(",", ":"), ensure_ascii=False, default=dict))
-    return Description(f"Answer with JSON of this form:\n{schema_form(schema)}", (*source, *spellings))
+    return Description(f"Answer with JSON of this form:\n{schema_form(schema)}", source, schema=schema)
+
+
+def _contains_json(text: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a text contains a schema as JSON in one of the usual layouts."""
+    shortest = to_json(schema, separators=(",", ":"))
+    return len(shortest) <= len(text) and (
+        shortest in text or any(to_json(schema, indent=indent) in text for indent in (None, 2, 4))
+    )
 
 
 def _describe_choices(choices: Any) -> Description:

@@ -76,7 +76,7 @@ class Engine(ChatMethods, AsyncMethods):
         runner: ModelRunner | None = None,
         draft_model: Model | None = None,
         token_budget: int = 512,
-        describe: bool = False,
+        describe: bool = True,
     ) -> None:
         """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves its memory
         (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
@@ -125,7 +125,7 @@ class Engine(ChatMethods, AsyncMethods):
         compile: bool = False,
         revision: str | None = None,
         draft_model: str | os.PathLike[str] | None = None,
-        describe: bool = False,
+        describe: bool = True,
     ) -> Engine:
         """Load a model by name ("smollm2-135m-instruct", "org/model": downloaded once, then offline) or by path.
 

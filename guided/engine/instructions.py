@@ -47,12 +47,19 @@ class Instructions:
     def describe(self, prompt: Prompt, *, is_required: bool) -> Prompt:
         """The prompt with a description of the specification. Tools are left to the chat template.
 
+        Args:
+            prompt: the prompt of the request.
+            is_required: whether the request asks for a description. Otherwise, regular expressions and grammars are not
+                described, because two random samples may mislead a model.
+
         Raises:
             OptionError: a description is required, but the constraint cannot be described or there is no conversation.
         """
         is_templated = self._reader.is_templated(prompt, raw=self._raw)
         chat = self._reader.conversation(prompt) if is_templated else None
-        description = self._describe_specification(chat)
+        if chat is None and not is_required:
+            return prompt
+        description = self._describe_specification(chat, with_samples=is_required)
         if description is not None and chat is not None:
             return (
                 prompt if has_description(chat, description) else self._reader.with_instruction(chat, description.text)
@@ -77,11 +84,12 @@ class Instructions:
             raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
         if thoughts != "answer":
             chat = self._reader.with_instruction(chat, THINK_INSTRUCTION)
-        description = self._describe_specification(chat) if may_describe else None
+        description = self._describe_specification(chat, with_samples=True) if may_describe else None
         text = "" if description is None or has_description(chat, description) else description.text
         return chat, self._reader.next_turn(chat, request_for_answer(thoughts, text))
 
-    def _describe_specification(self, chat: Conversation | None) -> Description | None:
+    def _describe_specification(self, chat: Conversation | None, *, with_samples: bool) -> Description | None:
         if self._grammar is None or self._is_free_text:
             return None
-        return describe(self._grammar, has_tools=chat is not None and bool(chat.tools))
+        has_tools = chat is not None and bool(chat.tools)
+        return describe(self._grammar, has_tools=has_tools, with_samples=with_samples)

@@ -136,7 +136,7 @@ class SequenceMaker:
         prompts: Callable[[], PromptReader],
         *,
         drafts_by_model: bool,
-        describes_by_default: bool = False,
+        describes_by_default: bool = True,
     ) -> None:
         self._vocabulary, self._context = vocabulary, context
         self._compiler, self._prompts = compiler, prompts
@@ -237,9 +237,10 @@ class SequenceMaker:
             has_tools=bool(settings.tools) or omits_calls,
         )  # fmt: skip
         describe, thoughts = settings.describe, settings.think_first
-        if self.describes_by_default if describe is None else describe:
+        has_no_draft = thoughts is None or settings.reasoning_end is not None  # a draft comes before the description
+        if (self.describes_by_default and has_no_draft) if describe is None else describe:
             prompt = instructions.describe(prompt, is_required=describe is not None)
-        if thoughts is None or settings.reasoning_end is not None:
+        if has_no_draft:
             return prompt, []
         return instructions.think_first(prompt, thoughts, may_describe=describe is not False)
 
