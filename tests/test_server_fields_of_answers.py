@@ -94,26 +94,26 @@ def test_free_text_before_calls():
 
 def test_descriptions():
     engine = small_engine(4000)
-    undescribed = Engine(engine.model, engine.vocabulary, chat=engine.chat_template, describe=False)
+    default = Engine(engine.model, engine.vocabulary, chat=engine.chat_template, describe=True)
 
     async def prompt_tokens(ask, **more: Any) -> int:
         answer = await ask.chat.completions.create(**ASK, response_format=FORMAT, extra_body=more)
         return answer.usage.prompt_tokens
 
-    async def body_without(ask):
+    async def body(ask):
         plain = await prompt_tokens(ask)
         assert plain == await prompt_tokens(ask, describe=False) < await prompt_tokens(ask, describe=True)
 
-    async def body(ask):
+    async def body_of_default(ask):
         described = await prompt_tokens(ask)
         step = Step.prepare(
-            engine, StepRequest(messages=SAY, json_schema=SCHEMA), allow_special_tokens=False, seconds=5.0
+            default, StepRequest(messages=SAY, json_schema=SCHEMA), allow_special_tokens=False, seconds=5.0
         )
         assert len(step.ids) == described
         assert described == await prompt_tokens(ask, describe=True) > await prompt_tokens(ask, describe=False)
 
     run(body, engine)
-    run(body_without, undescribed)
+    run(body_of_default, default)
 
 
 def test_arguments_in_python():

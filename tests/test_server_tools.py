@@ -99,7 +99,7 @@ def test_without_a_choice_of_tools_the_prompt_is_that_of_the_engine(schema, desc
 
     engine, more = small_engine(4000), {} if describe is None else {"describe": describe}
     own = engine.chat(SAY, [weather], constraint=schema, tool_choice="none", max_tokens=9, **more).results[0]
-    described = "Answer with JSON of this form" if describe is not False and schema else ""
+    described = "Answer with JSON of this form" if describe and schema else ""
     plain = len(engine.encode_prompt(SAY))
     assert own.prompt_tokens > plain + len(described) if described else own.prompt_tokens == plain
 

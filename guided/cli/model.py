@@ -63,7 +63,7 @@ def add_model_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def load_engine(arguments: argparse.Namespace, *, describe: bool = True) -> Engine:
+def load_engine(arguments: argparse.Namespace, *, describe: bool | None = None) -> Engine:
     """Load an engine with the model `arguments.model`. `describe`: the default of `Options.describe`.
 
     Imported modules and the model live until the process ends, so the garbage collector need not scan them. This saves
@@ -77,7 +77,7 @@ def load_engine(arguments: argparse.Namespace, *, describe: bool = True) -> Engi
         gc.enable()
 
 
-def _load(arguments: argparse.Namespace, describe: bool) -> Engine:
+def _load(arguments: argparse.Namespace, describe: bool | None) -> Engine:
     try:
         with Progress("loading PyTorch"):
             from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait

@@ -48,7 +48,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--describe",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="describe in the system message what the answer must look like (default: schemas, types and choices)",
+        help="describe in the system message what the answer must look like (default: schemas, types and choices, with "
+        "models of at least 200 million parameters)",
     )
     add(
         "--think-first",

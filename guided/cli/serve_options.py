@@ -90,8 +90,9 @@ def _add_tools_and_reasoning(group: argparse._ArgumentGroup) -> None:
         metavar="TEXT",
         help="the begin marker of the reasoning; the prompt ends with it (default: <think>)",
     )
-    add("--describe", action=argparse.BooleanOptionalAction, default=True, help="describe schemas, types and choices "
-        "in the system message, for requests without the field describe (default: on)")  # fmt: skip
+    add("--describe", action=argparse.BooleanOptionalAction, default=None, help="describe schemas, types and choices "
+        "in the system message, for requests without the field describe (default: with models of at least 200 million "
+        "parameters)")  # fmt: skip
     add_tools(group)
 
 

@@ -3,20 +3,21 @@
 In: a schema, as parsed JSON. Out: text, in the notation of TypeScript's types:
 
     {
-      "customer": string,  // at most 40 characters
+      "customer": string,  // who pays
       "status": "open" | "closed",
       "due"?: string | null,  // date: YYYY-MM-DD
       "items": [{
         "name": string,
-        "price": number  // 0 or more
-      }, ...]  // 1 to 5 items
+        "price": number
+      }, ...]
     }
 
 Members are listed in the order of `properties`, which is the order in which guided writes them. A `?` marks optional
 members. References are replaced by their targets. A recursive reference gets a name, whose definition follows the form.
 
 The form is advice to a model, not a specification. Keywords with no short form, such as `if` and `not`, are left out,
-and so is everything beyond `MAX_LENGTH` characters. The mask still enforces them.
+and so is everything beyond `MAX_LENGTH` characters. The mask still enforces them. Bounds of numbers, lengths and counts
+are left out, too: with them, Qwen2.5-Coder-0.5B gets 320 of 398 fields of fifty extractions right, and without, 329.
 """
 
 from __future__ import annotations
@@ -123,15 +124,9 @@ class _Writer:
             return self._write_object(schema, indent, references)
         if kind == "array" or (kind is None and ("items" in schema or "prefixItems" in schema)):
             return self._write_array(schema, indent, references)
-        if kind in ("integer", "number"):
-            return kind, [
-                _describe_range(schema, "minimum", "maximum", ""),
-                _describe_exclusive_bounds(schema),
-                _describe_multiple(schema),
-            ]
         if kind == "string" or (kind is None and ("pattern" in schema or "format" in schema)):
             return "string", _string_notes(schema)
-        return (kind if kind in ("boolean", "null") else _ANY), []
+        return (kind if kind in ("integer", "number", "boolean", "null") else _ANY), []
 
     def _write_union(self, branches: list[Any], indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
         forms, notes = list[str](), list[str]()
@@ -161,23 +156,19 @@ class _Writer:
         if isinstance(additional, Mapping) and additional:
             form, notes = self.write(additional, indent + 1, references)
             lines.append((f"[name: string]: {form}", notes))
-        counts = [_describe_range(schema, "minProperties", "maxProperties", "members")]
         if not lines:
-            return "{}" if additional is False else "object", counts
+            return "{}" if additional is False else "object", []
         padding = "  " * (indent + 1)
         commas = ["," for _ in lines[1:]] + [""]
         body = (
             padding + text + comma + _format_comment(notes) for (text, notes), comma in zip(lines, commas, strict=True)
         )
-        return "\n".join(("{", *body, "  " * indent + "}")), counts
+        return "\n".join(("{", *body, "  " * indent + "}")), []
 
     def _write_array(
         self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]
     ) -> tuple[str, list[str]]:
-        notes = [
-            _describe_range(schema, "minItems", "maxItems", "items"),
-            "all different" * (schema.get("uniqueItems") is True),
-        ]
+        notes = ["all different" * (schema.get("uniqueItems") is True)]
         prefix_items, items = schema.get("prefixItems"), schema.get("items")
         if isinstance(items, list):
             prefix_items, items = items, schema.get("additionalItems")
@@ -255,40 +246,11 @@ def _as_one_line(text: object) -> str:
     return " ".join(text.split()) if isinstance(text, str) else ""
 
 
-def _format_number(value: object) -> str:
-    return "" if isinstance(value, bool) or not isinstance(value, int | float | Decimal) else f"{value}"
-
-
-def _describe_range(schema: Mapping[str, Any], lower: str, upper: str, unit: str) -> str:
-    low, high = _format_number(schema.get(lower)), _format_number(schema.get(upper))
-    if unit and low == "0":
-        low = ""
-    if not low and not high:
-        return ""
-    span = (
-        low if low == high else f"{low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
-    )
-    return f"{span} {unit}".strip()
-
-
-def _describe_exclusive_bounds(schema: Mapping[str, Any]) -> str:
-    parts = (
-        (_format_number(schema.get("exclusiveMinimum")), "more than"),
-        (_format_number(schema.get("exclusiveMaximum")), "less than"),
-    )
-    return " and ".join(f"{words} {number}" for number, words in parts if number)
-
-
-def _describe_multiple(schema: Mapping[str, Any]) -> str:
-    number = _format_number(schema.get("multipleOf"))
-    return f"a multiple of {number}" if number else ""
-
-
 def _string_notes(schema: Mapping[str, Any]) -> list[str]:
     name, pattern = schema.get("format"), schema.get("pattern", schema.get("x-guided-python-pattern"))
     notes = [_FORMATS.get(name, name) if isinstance(name, str) else ""]
     notes.append(f"matches {pattern}" if isinstance(pattern, str) and len(pattern) <= 200 else "")
     quote = schema.get("x-guided-quote")
     notes.append("copied verbatim from the given text" if "x-guided-quote" in schema else "")
-    notes.append(_describe_range(quote, "minWords", "", "words") if isinstance(quote, Mapping) else "")
-    return [*notes, _describe_range(schema, "minLength", "maxLength", "characters")]
+    min_words = quote.get("minWords", 1) if isinstance(quote, Mapping) else 1
+    return [*notes, f"at least {min_words} words" if min_words > 1 else ""]

@@ -23,7 +23,7 @@ from guided.engine.async_methods import AsyncMethods
 from guided.engine.batch import Answer, answer_each, pair_with_constraints
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.driver import Driver
-from guided.engine.instructions import Instructions
+from guided.engine.instructions import Instructions, describes_by_default
 from guided.engine.loading import load, make_runner
 from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import Meter, ShowProgress
@@ -76,13 +76,13 @@ class Engine(ChatMethods, AsyncMethods):
         runner: ModelRunner | None = None,
         draft_model: Model | None = None,
         token_budget: int = 512,
-        describe: bool = True,
+        describe: bool | None = None,
     ) -> None:
         """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves its memory
         (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
         own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same tokens,
         which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward pass.
-        `describe`: the default of `Options.describe`.
+        `describe`: the default of `Options.describe`. None: True if descriptions help a model of this size.
 
         Raises:
             OptionError: `token_budget` or an id in `bos` is out of range.
@@ -106,7 +106,7 @@ class Engine(ChatMethods, AsyncMethods):
             lambda: self.compiler,
             lambda: self._prompts,
             drafts_by_model=draft is not None,
-            describes_by_default=describe,
+            describes_by_default=describes_by_default(model.config) if describe is None else describe,
         )
         self.driver = Driver(self.scheduler)
 
@@ -125,7 +125,7 @@ class Engine(ChatMethods, AsyncMethods):
         compile: bool = False,
         revision: str | None = None,
         draft_model: str | os.PathLike[str] | None = None,
-        describe: bool = True,
+        describe: bool | None = None,
     ) -> Engine:
         """Load a model by name ("smollm2-135m-instruct", "org/model": downloaded once, then offline) or by path.
 
@@ -146,7 +146,7 @@ class Engine(ChatMethods, AsyncMethods):
                 rounding of logits.
             revision: a branch, tag or commit of a Hugging Face model. Default "main".
             draft_model: a smaller model with the same tokens, which drafts for this one; see `Options.drafts`.
-            describe: the default of `Options.describe`.
+            describe: the default of `Options.describe`. None: True if descriptions help a model of this size.
 
         Raises:
             ModelFileError: the model or the adapter cannot be found or downloaded, or one of its files is corrupt.

@@ -125,9 +125,10 @@ class Options(RequestOptions, total=False):
             integer limits the model's own reasoning instead. (None)
         describe: add a description of the constraint to the system message: the structure of a schema or type, the
             choices, or examples for a regular expression or grammar. For a structural tag, the description only says
-            that the model may make several calls, and only if there are tools. False: no description. None: like True
-            if a chat template renders the prompt, but without regular expressions and grammars; with `think_first`, in
-            the request for the answer, after the free text. `Engine(describe=False)` changes None to False.
+            that the model may make several calls, and only if there are tools. False: no description. None: the
+            engine's default (`Engine(describe=...)`), without regular expressions and grammars, and only if a chat
+            template renders the prompt. With `think_first`, None adds the description to the request for the answer,
+            after the free text.
     """
 
     tools: Sequence[Tool]

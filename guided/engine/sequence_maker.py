@@ -136,7 +136,7 @@ class SequenceMaker:
         prompts: Callable[[], PromptReader],
         *,
         drafts_by_model: bool,
-        describes_by_default: bool = True,
+        describes_by_default: bool = False,
     ) -> None:
         self._vocabulary, self._context = vocabulary, context
         self._compiler, self._prompts = compiler, prompts
