@@ -10,7 +10,8 @@ A part that is valid but not supported is reported only at the end, because a sy
 With `classes="plain"`, \d, \s and \w contain fewer characters wherever this makes the language smaller. Under a
 negation, fewer characters would make it larger, so there they keep all characters. Negations are a set with ^, a
 negative lookaround, and \D, \S and \W themselves (\D means "not a digit of any script"). Two negations cancel out. The
-narrowed language is therefore always a subset of the full one. Word boundaries use all word characters.
+narrowed language is therefore a subset of the full one, unless there are atomic groups (`__init__.py`). Word boundaries
+use all word characters.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ class Reader:
         self.push(chars(ranges), start, 1, 1)
 
     def push_literal_run(self, quantifiers: str) -> bool:
-        """Add the run of literal characters at the cursor, without the last one if a quantifier follows it."""
+        """Add the run of literal characters at the cursor, without the last one if a quantifier follows it. False:
+        there is none."""
         match = self.literal_run.match(self.text, self.pos)
         if match is None:
             return False
@@ -211,7 +213,7 @@ class Reader:
         frame.pieces = []
 
     def finish_group(self, frame: Frame) -> tuple[Tree, int, int]:
-        """The tree and the width of a group's contents."""
+        """(tree, minimum width, maximum width) of a group's contents."""
         frame.branches.append(frame.pieces)
         widths = [(sum(p.low for p in b), sum(p.high for p in b)) for b in frame.branches]
         tree = make_alternation([cat([p.tree for p in b]) for b in frame.branches], ordered=self.ordered)

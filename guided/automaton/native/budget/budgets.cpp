@@ -5,7 +5,8 @@
 namespace guided {
 
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
-  // Near a bound, different guards may have allowed tokens with the same count. Tables do not distinguish these tokens.
+  // Near a bound of the count, tokens that count equally many iterations may have passed different guards. Tables do
+  // not distinguish these tokens, so this thread gets its own groups.
   const Rule& rule = arena_.grammar().rule_at(partial.pos);
   const bool is_near_bound =
       table.is_relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.max_count > rule.max));
@@ -58,9 +59,10 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   at_lower_bound.reg = static_cast<int32_t>(rule.min);
   const int64_t max_counted = std::max<int64_t>(masks_.vocabulary().max_token_bytes + 1 + rule.reach, table.max_count);
   if (rule.max >= 0 && partial.reg + max_counted > rule.max) return outlook_of_partial(partial, table);
-  const Outlook& shared = outlook_of_partial(at_lower_bound, table);
-  return rule.max < 0 || partial.reg + max_counted + shared.bytes <= rule.max ? shared
-                                                                              : outlook_of_partial(partial, table);
+  const Outlook& shared_outlook = outlook_of_partial(at_lower_bound, table);
+  return rule.max < 0 || partial.reg + max_counted + shared_outlook.bytes <= rule.max
+             ? shared_outlook
+             : outlook_of_partial(partial, table);
 }
 
 const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partial, TokenTable& table) {
@@ -88,7 +90,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partia
       state = arena_.end_token(state);
       if (state == kDead) return;
       out.leaving.push_back({distance(state), token});
-      if (touches_entry(partial, state)) out.beginning.push_back(token);
+      if (touches_entry(partial, state)) out.changing_entries.push_back(token);
     };
     masks_.each_remainder(partial, table, add_leaving, &out.unsure);
     if (const size_t staying = table.staying_entries.size(); staying > 0)
@@ -133,7 +135,7 @@ void BudgetMasks::append_uncertain(const Thread& thread, const Outlook& outlook,
     masks_.each_watched(watched_thread, memory, append_if_watched);
   if (may_touch_entries) return;
   const int32_t start = arena_.state_of_thread(watched_thread);  // no entry begins or ends within the frame
-  for (int32_t token : outlook.beginning) append_if_watched(token, step(start, token));
+  for (int32_t token : outlook.changing_entries) append_if_watched(token, step(start, token));
 }
 
 int32_t BudgetMasks::step(int32_t state, int32_t token) {

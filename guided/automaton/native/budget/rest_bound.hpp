@@ -7,15 +7,15 @@
 // in tokens or, as a first attempt, with one token per byte.
 //
 // How: the number of tokens that a frame on the stack still needs is bounded by its position and by the maximum that
-// its register can still require. A token may leave frames, which only makes the rest shorter. It then ends in the
-// innermost remaining frame, or in a frame that is called from there. So the bound assumes the worst position of that
-// rule and of all rules that it calls. In recursive rules, one token can open many frames. But each of these frames
-// begins with a byte from a known set, so their number is at most the number of such bytes in one token
+// its register can still require. A token may leave frames, which only makes the rest shorter. The token then ends in
+// the innermost remaining frame, or in a frame that is called from there. So the bound assumes the worst position in
+// the rule of that frame and in all rules that it calls. In recursive rules, one token can open many frames. But each
+// of these frames begins with a byte from a known set, so their number is at most the number of such bytes in one token
 // (rest_rules.cpp).
 //
-// The shortest end of an entry may repeat a seen value (uniqueness.hpp). Then the entry needs another end. If it can
-// always reach a loop over two characters within a few bytes, a few more bytes make it an unseen value. If the entry is
-// one of a few strings (finite_string_sets.hpp), the longest of them is the bound.
+// The shortest end of an entry may repeat a seen value (uniqueness.hpp). Then the entry needs another end. If an entry
+// can always reach a loop over two characters within a few bytes, a few more bytes make it an unseen value. If the
+// entry is one of a few strings (finite_string_sets.hpp), the longest of them is the bound.
 //
 // The bound is unknown (kUnreachable) for vocabularies in which some byte is not a token, for arrays and objects that
 // must differ, and for permutations whose separators differ. Cost: linear in the positions of the grammar, once; one
@@ -108,9 +108,10 @@ class RestBound {
   std::vector<int32_t> bounded_counters_;  // counters with an upper bound, inside entries
   int64_t entry_bytes_ = 0;                // the most bytes of an entry that must end with an unseen value
   int32_t max_seen_ = 0;                   // the most seen values in a scope for which `entry_bytes_` holds
-  std::vector<int64_t> rests_;  // by position: the rest to the end of the frame, or to its next iteration or member
-  std::vector<int32_t> path_;   // a chain of positions: the rest of each is computed after that of the next one
-  std::vector<int64_t> rule_costs_;  // by rule: the cost of its shortest text
+  // By position: the tokens that are still needed to the end of the frame, or to its next iteration or member.
+  std::vector<int64_t> rests_;
+  std::vector<int32_t> path_;        // a chain of positions: the rest of each is computed after that of the next one
+  std::vector<int64_t> rule_costs_;  // by rule: the tokens of its shortest text
   std::vector<RegisterEffects> effects_;
   std::vector<int64_t> register_costs_;   // by rule: the most that its register requires; for a counter, per iteration
   std::vector<int64_t> more_iterations_;  // by counter: the iterations after the minimum

@@ -31,7 +31,8 @@ void RestBound::bound_rules() {
 }
 
 void RestBound::bound_component(const std::vector<int32_t>& rules, const std::vector<int32_t>& component) {
-  int64_t worst_position = 0;    // from the worst position of a rule, or of a rule of another component that it calls
+  // The rest from the worst position of a rule, or of a rule of another component that it calls.
+  int64_t worst_rest = 0;
   int64_t rest_after_calls = 0;  // the sum over the rules of the worst rest after a call within the component
   std::vector<Member> members;
   for (int32_t r : rules) {
@@ -43,11 +44,11 @@ void RestBound::bound_component(const std::vector<int32_t>& rules, const std::ve
     for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
       const Position& p = grammar_.positions[pos];
       if (tree_.cost(pos) >= kUnreachable) continue;
-      worst_position = std::max(worst_position, plus(rests_[pos], register_rest));
+      worst_rest = std::max(worst_rest, plus(rests_[pos], register_rest));
       for (const CallEdge& call : grammar_.calls_of(p)) {
         const int64_t after_call = call.tail ? 0 : plus(rests_[call.after], register_rest);
         if (component[call.rule] != component[r]) {
-          worst_position = std::max(worst_position, plus(worst_rests_[call.rule], after_call));
+          worst_rest = std::max(worst_rest, plus(worst_rests_[call.rule], after_call));
         } else {
           max_after_call = std::max(max_after_call, after_call);
           member.calling_positions.push_back(pos);
@@ -59,7 +60,7 @@ void RestBound::bound_component(const std::vector<int32_t>& rules, const std::ve
     if (!member.calling_positions.empty()) members.push_back(std::move(member));
   }
   const int64_t recurrences = members.empty() ? 0 : 1 + max_recurrences(members);
-  for (int32_t r : rules) worst_rests_[r] = plus(worst_position, times(rest_after_calls, recurrences));
+  for (int32_t r : rules) worst_rests_[r] = plus(worst_rest, times(rest_after_calls, recurrences));
 }
 
 // How often one token can return to any rule of a component. If a rule is on every cycle and reads a byte before its
@@ -76,9 +77,9 @@ int64_t RestBound::max_recurrences(std::vector<Member>& members) const {
   }
   std::sort(members.begin(), members.end(),
             [](const Member& a, const Member& b) { return a.max_recurrences_in_token < b.max_recurrences_in_token; });
-  int tried = 0;
+  int tried_count = 0;
   for (const Member& m : members)
-    if (m.reads_byte && tried++ < kMaxTriedRules &&
+    if (m.reads_byte && tried_count++ < kMaxTriedRules &&
         !has_cycle(members, [&](const Member& x) { return x.rule == m.rule; }))
       return m.max_recurrences_in_token;
   if (!has_cycle(members, [](const Member& x) { return x.reads_byte; })) return max_bytes_in_token(reading_bytes);
@@ -111,8 +112,8 @@ int64_t RestBound::max_bytes_in_token(const ByteSet& bytes) const {
   return out;
 }
 
-// The first bytes that a frame may have read when it is at one of these calls. Clears `reads_byte` if it may have read
-// none.
+// The first bytes that a frame may have read when it is at one of `calling_positions`. Clears `reads_byte` if it may
+// have read none.
 ByteSet RestBound::bytes_before_calls(int32_t r, const std::vector<int32_t>& calling_positions,
                                       bool& reads_byte) const {
   const Rule& rule = grammar_.rules[r];

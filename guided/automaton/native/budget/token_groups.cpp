@@ -1,8 +1,8 @@
 // Groups the tokens that a state allows by the state to which they lead.
 //
 // In: a state. Out: its groups. How: if characters lead back to the state itself, as inside a string, the tokens that
-// consist of them are one set of the vocabulary (class_token_sets.hpp), and only the bytes after such characters are
-// walked. The same is possible one character later, for example after the quotation mark that opens a string.
+// consist of them are one set of the vocabulary (class_token_sets.hpp), and only the other characters that follow them
+// are walked. The same is possible one character later, for example after the quotation mark that opens a string.
 // Cost: a copy of that set, and the tokens with other characters; otherwise the trie nodes that the state reaches.
 #include <algorithm>
 #include <bit>
@@ -18,7 +18,7 @@ namespace {
 constexpr int kMinLoopClasses = 16;    // with fewer character classes, walking costs less than building their set
 constexpr int kMinSubtreeTokens = 64;  // if fewer tokens are below a node, they are walked
 
-// Whether each byte in lo..hi, and all continuation bytes that complete its character, lead to `goal`.
+// Whether each byte in lo..hi, followed by any `remaining` continuation bytes, leads from `from` to `goal`.
 bool characters_lead_to(Arena& arena, int32_t from, int lo, int hi, int remaining, int32_t goal) {
   int32_t last_state = kDead;
   for (int b = lo; b <= hi; ++b) {
@@ -78,7 +78,7 @@ class TokenGrouper {
  private:
   struct Loop {
     CharClasses char_classes = 0;
-    std::shared_ptr<const ClassTokens> set;  // null if there are few such tokens
+    std::shared_ptr<const ClassTokens> set;  // null if few tokens consist of these classes
   };
 
   const Loop& loop_at(int32_t state) {
@@ -101,8 +101,9 @@ class TokenGrouper {
         add(trie_.payloads()[i], state);
   }
 
-  // Adds the tokens at and below a node that is reached in a state, if some of the characters that were just read loop
-  // in the state. `read`: the classes of these characters; at the root, all classes. Returns false if they do not loop.
+  // Adds the tokens at and below a node that is reached in `state`, if characters of one of the classes `read` lead the
+  // state back to itself. `read`: the class of the character just read; at the root, all classes. Returns false if none
+  // of them does.
   bool add_loop(int32_t node_index, int32_t state, CharClasses read) {
     const Loop loop = loop_at(state);
     if (!loop.set || (loop.char_classes & read) == 0) return false;
@@ -119,7 +120,7 @@ class TokenGrouper {
       // set, or below an edge.
       const bool is_inside_only = b >= 0x80 && (loop.char_classes & kWholeCharacters);
       loop.set->each_edge(trie_, node, byte, [&](const ClassTokens::Edge& edge) {
-        // Other nodes are above `node_index`.
+        // Nodes with smaller numbers are not below this one.
         if (edge.node > node_index) add_subtree(edge.node, next, is_inside_only, loop.set.get());
       });
     }
@@ -135,7 +136,7 @@ class TokenGrouper {
     });
   }
 
-  // For states in which many characters lead to the same few states, in which characters loop.
+  // Adds all tokens. This suits states from which many characters lead to a few states with loops.
   void add_by_first_character(int32_t state) {
     struct FirstCharacter {
       int32_t node, state;

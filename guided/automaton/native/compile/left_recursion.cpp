@@ -44,9 +44,9 @@ struct LeftCorners {
   std::vector<std::vector<uint8_t>> guarded;  // by rule and corner: it follows an action, or the rule has a register
   std::vector<int32_t> component;             // by rule: its strongly connected component
 
-  explicit LeftCorners(const std::vector<LoweredRule>& all) : rules(all.size()), guarded(all.size()) {
-    for (size_t r = 0; r < all.size(); ++r)
-      if (!all[r].automaton().empty()) find_corners(all[r], r);
+  explicit LeftCorners(const std::vector<LoweredRule>& all_rules) : rules(all_rules.size()), guarded(all_rules.size()) {
+    for (size_t r = 0; r < all_rules.size(); ++r)
+      if (!all_rules[r].automaton().empty()) find_corners(all_rules[r], r);
     component = components(rules);
   }
 
@@ -84,7 +84,7 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
   const std::vector<int32_t>& component = corners.component;
   std::vector<std::vector<int32_t>> members(n);
   for (int32_t r = 0; r < n; ++r) members[component[r]].push_back(r);
-  std::vector<std::pair<int32_t, Dfa>> rewritten;
+  std::vector<std::pair<int32_t, Dfa>> rewritten_rules;
   int64_t states = 0;
   for (int32_t r = 0; r < n; ++r) {
     bool is_left_recursive = false;
@@ -97,11 +97,11 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
         }
       }
     if (!is_left_recursive && members[component[r]].size() == 1) continue;
-    rewritten.emplace_back(r, rewrite_rule(rules, component, members[component[r]], r, meter));
-    states += rewritten.back().second.size();
+    rewritten_rules.emplace_back(r, rewrite_rule(rules, component, members[component[r]], r, meter));
+    states += rewritten_rules.back().second.size();
     meter.states(states);
   }
-  for (auto& [r, dfa] : rewritten) rules[r].replace_automaton(std::move(dfa));
+  for (auto& [r, dfa] : rewritten_rules) rules[r].replace_automaton(std::move(dfa));
 }
 
 }  // namespace guided

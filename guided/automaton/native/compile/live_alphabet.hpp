@@ -29,12 +29,12 @@ struct LiveCharacters {
 
 class LiveAlphabet {
  public:
-  // `digests`: of the encodings; `cache`: a cache, may be null.
+  // `digests`: of the encodings. `cache` may be null.
   LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
                ContentCache<LiveCharacters>* cache, Meter& meter);
   // Removes the characters without a spelling in live bytes. States may become dead.
   Dfa remove_dead_characters(Dfa dfa) const;
-  // Whether all these characters have a spelling in live bytes. The ranges must be sorted and disjoint.
+  // Whether all `characters` have a spelling in live bytes. Their ranges must be sorted and disjoint.
   bool can_write_all(size_t encoding, const std::vector<Range>& characters) const;
   bool is_plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }
 

@@ -31,7 +31,8 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), is_nullab
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
   for (const auto& rules : members) {  // callees first
-    // In a component, nodes only become nullable, because Not never contains a recursive reference. So the loop ends.
+    // In a component, a nullable node stays nullable, because Not never contains a recursive reference. So the loop
+    // ends.
     size_t rounds = 2;
     for (int32_t r : rules) rounds += nodes_of_rule[r].size();
     for (bool has_changed = true; has_changed && rounds > 0; --rounds) {
