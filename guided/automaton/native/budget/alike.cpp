@@ -216,7 +216,7 @@ bool CompletionFinder::add_iteration(AlikeIterations& iterations, int32_t config
 // completion must be known.
 bool CompletionFinder::leads_to_iteration(AlikeIterations& iterations, int32_t config) {
   const Thread start = arena_.config(config).threads[0];
-  const auto [it, inserted] = iterations.leading.try_emplace(start.pos, false);
+  const auto [it, inserted] = iterations.leading_positions.try_emplace(start.pos, false);
   if (!inserted) return it->second;
   for (size_t segments = 0; segments < kMaxSegments && config >= 0; ++segments) {
     CallMeter::work(kSegmentWork);

@@ -45,24 +45,24 @@ class BudgetMasks {
  private:
   // What is known about the tokens after a partial thread (see the head of this file).
   struct Outlook {
-    std::vector<std::pair<int64_t, const TokenSet*>> staying;  // (distance after these tokens, tokens)
-    std::vector<std::pair<int64_t, int32_t>> leaving;
-    std::vector<int32_t> changing_entries;        // tokens that leave, and begin or end an entry
-    std::vector<int32_t> unsure;                  // tokens whose distance is unknown
-    std::vector<Uniqueness::WrittenValue> later;  // values that the texts to the end write
-    std::shared_ptr<const TokenGroups> groups;    // owns the sets of `staying`
+    std::vector<std::pair<int64_t, const TokenSet*>> staying_groups;  // (distance after these tokens, tokens)
+    std::vector<std::pair<int64_t, int32_t>> leaving_tokens;          // (distance after the token, token)
+    std::vector<int32_t> entry_changing_tokens;                       // tokens that leave, and begin or end an entry
+    std::vector<int32_t> unsure_tokens;                               // tokens whose distance is unknown
+    std::vector<Uniqueness::WrittenValue> later_values;               // values that the texts to the end write
+    std::shared_ptr<const TokenGroups> groups;                        // owns the sets of `staying_groups`
     // The bytes of the longest text to the end, if other counts may share this outlook; kUnreachable: unknown.
     int64_t bytes = 0;
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
   const Outlook& outlook_of_partial(const Thread& partial, TokenTable& table);
-  // What reach_bound() knows about a thread whose seen values are unknown (Uniqueness::with_noting). `conditional` is
-  // empty if `has_many_conditional`.
+  // What reach_bound() knows about a thread whose seen values are unknown (Uniqueness::with_noting).
+  // `conditional_tokens` is empty if there are too many (`has_many_conditional_tokens`).
   struct Bound {
-    bool is_known = false, has_many_conditional = false;
+    bool is_known = false, has_many_conditional_tokens = false;
     int64_t bytes = 0;  // to the end, after any token except those below
     // Tokens to examine only if an entry may become a seen value; tokens to examine always.
-    std::vector<int32_t> conditional, always;
+    std::vector<int32_t> conditional_tokens, unconditional_tokens;
   };
   bool has_reach_bound(int32_t state) const;
   const Bound& bound(const Thread& thread, TokenTable& table);

@@ -128,7 +128,7 @@ class CompletionFinder {
     size_t first = 0, period = 0;
     bool is_unlike = false;
     // By position of the frame: whether the text from there leads to an iteration.
-    std::unordered_map<int32_t, bool> leading;
+    std::unordered_map<int32_t, bool> leading_positions;
   };
   // Where a rule writes entries: nowhere; only in scopes that it opens; in a scope of a caller.
   enum class MemoryUse : int8_t { None, Own, Outer };

@@ -167,8 +167,8 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
     const int verdict = when_to_examine(state, out.bytes);
     if (verdict > 0 && out.is_known)
       each_token([&](int32_t token) {
-        (verdict == 1 ? out.conditional : out.always).push_back(token);
-        out.is_known = out.always.size() <= kMaxExamined;
+        (verdict == 1 ? out.conditional_tokens : out.unconditional_tokens).push_back(token);
+        out.is_known = out.unconditional_tokens.size() <= kMaxExamined;
       });
   };
   out.is_known = !table.overflow;
@@ -180,9 +180,9 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
       add(state, [&](auto&& add_token) { add_token(token); });
     });
   }
-  out.has_many_conditional = out.conditional.size() > kMaxExamined;
-  if (out.has_many_conditional) out.conditional = {};
-  arena_.charge(sizeof(Bound) + 64 + 4 * (out.conditional.size() + out.always.size()));
+  out.has_many_conditional_tokens = out.conditional_tokens.size() > kMaxExamined;
+  if (out.has_many_conditional_tokens) out.conditional_tokens = {};
+  arena_.charge(sizeof(Bound) + 64 + 4 * (out.conditional_tokens.size() + out.unconditional_tokens.size()));
   return out;
 }
 
@@ -221,10 +221,10 @@ int64_t BudgetMasks::reach_bound(int32_t state) {
     for (int64_t values = uniqueness.count_values(t.mem) + masks_.vocabulary().max_token_bytes; values > 0; values /= 2)
       ++extra_bytes;
     max_distance = std::max(max_distance, b.bytes + extra_bytes);
-    uncertain_tokens.insert(uncertain_tokens.end(), b.always.begin(), b.always.end());
+    uncertain_tokens.insert(uncertain_tokens.end(), b.unconditional_tokens.begin(), b.unconditional_tokens.end());
     if (!uniqueness.may_become_seen(t.mem)) continue;
-    if (b.has_many_conditional) return kUnreachable;
-    uncertain_tokens.insert(uncertain_tokens.end(), b.conditional.begin(), b.conditional.end());
+    if (b.has_many_conditional_tokens) return kUnreachable;
+    uncertain_tokens.insert(uncertain_tokens.end(), b.conditional_tokens.begin(), b.conditional_tokens.end());
   }
   for (int32_t token : uncertain_tokens)
     if (const int64_t needed_tokens = distance_after(state, token); needed_tokens < INT64_MAX)

@@ -56,7 +56,7 @@ class RestBound {
   struct Entry {
     std::vector<int32_t> positions_inside, after_entry;  // positions of the entry's frame: in the entry; right after it
   };
-  struct Member {  // a rule in a strongly connected component of the call graph
+  struct RecursiveRule {  // a rule in a strongly connected component of the call graph
     int32_t rule;
     std::vector<int32_t> calling_positions, callees;
     int64_t max_recurrences_in_token;
@@ -88,9 +88,9 @@ class RestBound {
   void bound_rules();
   void bound_component(const std::vector<int32_t>& rules, const std::vector<int32_t>& component);
   int64_t max_bytes_in_token(const ByteSet& bytes) const;
-  int64_t max_recurrences(std::vector<Member>& members) const;
+  int64_t max_recurrences(std::vector<RecursiveRule>& recursive_rules) const;
   template <class IsLeftOut>
-  bool has_cycle(const std::vector<Member>& members, IsLeftOut&& is_left_out) const;
+  bool has_cycle(const std::vector<RecursiveRule>& recursive_rules, IsLeftOut&& is_left_out) const;
   ByteSet bytes_before_calls(int32_t rule, const std::vector<int32_t>& calling_positions, bool& reads_byte) const;
   ByteSet first_bytes(int32_t rule) const;
   int64_t rest_of_frame(const Thread& thread) const;

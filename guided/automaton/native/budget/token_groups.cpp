@@ -32,7 +32,7 @@ bool characters_lead_to(Arena& arena, int32_t from, int lo, int hi, int remainin
 }
 
 // The character classes that lead a state back to itself.
-CharClasses loop_classes(Arena& arena, int32_t state) {
+CharClasses find_loop_classes(Arena& arena, int32_t state) {
   CharClasses looping = 0, not_looping = 0;
   for (int b = 0; b < 0x80; ++b) {
     const auto byte = static_cast<uint8_t>(b);
@@ -83,7 +83,7 @@ class TokenGrouper {
 
   const Loop& loop_at(int32_t state) {
     const auto [it, inserted] = loops_.try_emplace(state);
-    if (inserted && (it->second.char_classes = loop_classes(arena_, state)) != 0)
+    if (inserted && (it->second.char_classes = find_loop_classes(arena_, state)) != 0)
       it->second.set = masks_.vocabulary().tokens_of_classes(it->second.char_classes, true);
     return it->second;
   }
