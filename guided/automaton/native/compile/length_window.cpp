@@ -86,19 +86,19 @@ Dfa unroll_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   const std::vector<int64_t> shortest_rest = find_shortest_rests(dfa);
   int64_t max_count = max >= 0 ? max : min;  // without an upper bound, counts above min are equivalent to min
   std::map<std::pair<int32_t, int64_t>, int32_t> ids;
-  std::vector<std::pair<int32_t, int64_t>> list;
+  std::vector<std::pair<int32_t, int64_t>> pairs;
   Dfa out;
   auto intern = [&](int32_t s, int64_t c) {
     auto [it, inserted] = ids.try_emplace({s, c}, out.size());
     if (inserted) {
       out.add(dfa.accept[s] && c >= min);
-      list.push_back({s, c});
+      pairs.push_back({s, c});
     }
     return it->second;
   };
   intern(0, 0);
   for (int32_t i = 0; i < out.size(); ++i) {
-    auto [s, c] = list[i];
+    auto [s, c] = pairs[i];
     if (c == max_count && max >= 0) continue;
     int64_t next = std::min(c + 1, max_count);
     std::vector<Edge> edges;
