@@ -52,8 +52,8 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   return text_bytes_[config] = sum;
 }
 
-// The nearest thread at which characters or digits can be repeated, if no entry ends before it, and the number of bytes
-// to it.
+// The nearest thread at which characters or digits can be repeated, and the number of bytes to it. The search does not
+// go beyond the end of an entry.
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thread& thread) {
   const Grammar& g = arena_.grammar();
   std::vector<std::pair<Thread, int64_t>> queue{{thread, 0}};

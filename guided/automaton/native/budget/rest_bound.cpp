@@ -111,8 +111,8 @@ void RestBound::for_each_successor_in_entry(int32_t position, Callback&& callbac
 }
 
 // Computes the bytes of an entry that must end with an unseen value. Returns false if they are unknown. They are known
-// if each position inside has a loop nearby, which gives an unseen value after a few rounds, or has no loop after it,
-// so there is a longest text.
+// if each position inside has a loop nearby (a few rounds of it give an unseen value) or no loop after it (so there is
+// a longest text).
 bool RestBound::bound_entries() {
   max_seen_ = INT32_MAX;
   std::vector<int32_t> positions, few_string_positions;

@@ -1,8 +1,9 @@
 // Groups the tokens that a state allows by the state to which they lead.
 //
-// In: a state. Out: its groups. How: if characters lead back to the state itself, as inside a string, the tokens that
-// consist of them are one set of the vocabulary (class_token_sets.hpp), and only the other characters that follow them
-// are walked. The same is possible one character later, for example after the quotation mark that opens a string.
+// In: a state. Out: its groups. How: some characters may lead back to the state itself, as inside a string. The tokens
+// that consist of them are one set of the vocabulary (class_token_sets.hpp). The walk then only follows other bytes
+// that come after such characters. The same is possible one character later, for example after the quotation mark that
+// opens a string.
 // Cost: a copy of that set, and the tokens with other characters; otherwise the trie nodes that the state reaches.
 #include <algorithm>
 #include <bit>
