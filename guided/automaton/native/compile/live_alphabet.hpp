@@ -8,8 +8,8 @@
 // the characters without a spelling in live bytes from an automaton over code points.
 // How: a form spells a code point as a sum of digits, one for each byte (forms.hpp). All sums of digits with live bytes
 // are computed from the last digit to the first, as sorted ranges. Sums above the largest code point are dropped.
-// Cost: O(ranges * live bytes per digit), once for each encoding of a vocabulary; the meter counts ranges as states.
-// O(edges * ranges) for an automaton.
+// Cost: O(ranges * live bytes per digit), once for each encoding of a vocabulary; the meter counts eight ranges as a
+// state. Removing characters from an automaton takes O(edges * ranges).
 #pragma once
 
 #include <memory>
