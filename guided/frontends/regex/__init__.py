@@ -50,7 +50,7 @@ def parse_regex(
     ascii_case: bool = False,
     limits: Limits | None = None,
 ) -> Node:
-    """The IR node of the strings that `pattern` matches.
+    """The IR node for the strings that `pattern` matches.
 
     Args:
         pattern: the regular expression, without delimiters.

@@ -150,7 +150,8 @@ def alt(branches: Iterable[Node]) -> Node:
 
 
 def repeat(item: Node, low: int, high: int | None) -> Node:
-    """`item`, `low` to `high` times. If `item` is a star or plus itself, both are merged into one repetition."""
+    """`item`, `low` to `high` times. If `item` is a star, a plus or optional itself, both are merged into one
+    repetition where this is exact."""
     if high == 0 or item == EPSILON:
         return EPSILON
     if isinstance(item, Alt) and not item.items:
@@ -301,14 +302,14 @@ class EndCharacters:
             case Chars(_):
                 return chars(allowed_chars)
             case Seq(items):
-                outer_item, rest = (items[-1], items[:-1]) if last else (items[0], items[1:])
+                outer_item, other_items = (items[-1], items[:-1]) if last else (items[0], items[1:])
                 outer_nullable = (yield self._find_end(outer_item, last))[0]
                 if not outer_nullable or len(items) <= 3:
                     restricted_part = yield self._restrict(outer_item, ranges, False, last)
-                    result = seq((*rest, restricted_part) if last else (restricted_part, *rest))
+                    result = seq((*other_items, restricted_part) if last else (restricted_part, *other_items))
                     if not outer_nullable:
                         return result
-                    return alt((result, (yield self._restrict(seq(rest), ranges, allow_empty, last))))
+                    return alt((result, (yield self._restrict(seq(other_items), ranges, allow_empty, last))))
             case Alt(items):
                 branches = []
                 for item in items:

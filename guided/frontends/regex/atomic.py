@@ -46,7 +46,7 @@ _MAX_DERIVATIVES = 500
 
 
 def lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Tree | None:
-    """The tree of (?>tree), or None if the laws do not apply."""
+    """A tree for (?>tree), or None if the laws at the head of this file do not apply."""
     return run(_lower_atomic_group(tree, span))
 
 

@@ -65,7 +65,7 @@ def partition(sets: Iterable[Ranges]) -> list[Ranges]:
             events.append((high + 1, index))
     events.sort()
     blocks: dict[int, list[tuple[int, int]]] = {}
-    start = containing_sets = 0  # the second one is a bit set of the indices of the sets that contain `start`
+    start = containing_sets = 0  # `containing_sets`: a bit set of the indices of the sets that contain `start`
     for code, index in (*events, (0x110000, 0)):
         if code > start:
             blocks.setdefault(containing_sets, []).append((start, code - 1))
@@ -192,7 +192,8 @@ class Terms:
         return self._intern(("@", automaton, state), self._automata[automaton].states[state][0], 0)
 
     def _intern_rest(self, number: int, prefix: str) -> int:
-        """The term of what follows `prefix` in the strings of a `Substrings`. At least one of them begins with it."""
+        """The term of the strings that follow `prefix` in strings of a `Substrings`. At least one string must begin
+        with `prefix`."""
         return self._intern(("%", number, prefix), is_substring(self._substrings[number], prefix), 0)
 
     def read(self, node: Node) -> int:
@@ -296,8 +297,8 @@ class Terms:
             case ("c", ranges):
                 return EMPTY_STRING if contains(ranges, code) else EMPTY_LANGUAGE
             case (".", a, b):
-                rest = self.join(self.derive(a, code), b)
-                return self.union((rest, self.derive(b, code))) if self.nullable[a] else rest
+                from_a = self.join(self.derive(a, code), b)
+                return self.union((from_a, self.derive(b, code))) if self.nullable[a] else from_a
             case ("|", *parts):
                 return self.union([self.derive(part, code) for part in parts])
             case ("&", *parts):
@@ -305,8 +306,8 @@ class Terms:
             case ("~", a):
                 return self.negate(self.derive(a, code))
             case ("*", a, low, high):
-                rest = self.repeat(a, max(low - 1, 0), None if high is None else high - 1)
-                return self.join(self.derive(a, code), rest)
+                later_rounds = self.repeat(a, max(low - 1, 0), None if high is None else high - 1)
+                return self.join(self.derive(a, code), later_rounds)
             case ("#", a, low, high):
                 return self.length(self.derive(a, code), max(low - 1, 0), None if high is None else high - 1)
             case ("@", automaton, state):

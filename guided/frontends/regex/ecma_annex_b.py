@@ -11,7 +11,7 @@ Differences from the reader with u:
 - if a backslash and the next character do not form an escape, the character stands for itself: `\_`, `\p`, `\x1`, `\u{`
 - `\1` is a back-reference only if group 1 exists, otherwise an octal escape
 - `\c` without a letter is a backslash and a c
-- a class may be an end of a range, and lookaheads can be repeated
+- a class may stand at either end of a range (`[\w-z]`), and lookaheads can be repeated
 - a character beyond U+FFFF is two code units
 """
 
@@ -32,6 +32,7 @@ from .tree import word_boundary
 
 __all__ = ["AnnexBReader"]
 
+# (first code unit, last code unit, the offset of the code points that represent these units)
 _SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, SURROGATE_OFFSET), (0xE000, 0xFFFF, 0))
 _COUNT = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _GROUP_SCANNER = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\(\?<(?![=!])|\((?!\?)", re.DOTALL)

@@ -62,9 +62,9 @@ def _load_data() -> dict[tuple[str, str], str]:
     """(key, name) -> the encoded set. The keys and the encoding are described in make_unicode.mjs."""
     encoded_sets: dict[tuple[str, str], str] = {}
     for line in files(__package__).joinpath("unicode.txt").read_text(encoding="ascii").splitlines()[1:]:
-        key, names, *rest = line.split(" ", 2)
+        key, names, *encoded = line.split(" ", 2)
         for name in names.split("="):
-            encoded_sets[key, name] = rest[0] if rest else ""
+            encoded_sets[key, name] = encoded[0] if encoded else ""
     return encoded_sets
 
 
@@ -93,7 +93,7 @@ def _load_general_category(name: str) -> Ranges | None:
     short = _UNION_NAMES.get(name, name)
     if short not in _UNIONS:
         return _load_set("gc", name)
-    return charset(r for part in _UNIONS[short].split() for r in _load_set("gc", part) or ())
+    return charset(r for category in _UNIONS[short].split() for r in _load_set("gc", category) or ())
 
 
 @cache
@@ -133,7 +133,8 @@ def property_names(key: str) -> list[str]:
 
 @cache
 def _load_orbits() -> dict[int, tuple[int, ...]]:
-    """Character -> all characters of its case-folding class, for each character that has another case."""
+    """Character -> its *orbit*, all characters of its case-folding class. Only for characters that have another
+    case."""
     orbits = {}
     for orbit in _load_data()["fold", "orbits"].split():
         members = tuple(int(member, 16) for member in orbit.split("="))

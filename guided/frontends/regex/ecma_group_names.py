@@ -40,18 +40,18 @@ class GroupNames:
 
     def begin_branch(self) -> None:
         """End the current alternative, and begin the next one."""
-        finished, current = self._open_groups[-1]
-        spend(1 + len(current))
-        self._taken_names -= current
-        self._open_groups[-1] = (_unite(finished, current), set())
+        finished_names, current_names = self._open_groups[-1]
+        spend(1 + len(current_names))
+        self._taken_names -= current_names
+        self._open_groups[-1] = (_unite(finished_names, current_names), set())
 
     def close_group(self) -> None:
         """Leave a group."""
-        finished, current = self._open_groups.pop()
-        spend(1 + len(finished))
-        self._taken_names |= finished
+        finished_names, current_names = self._open_groups.pop()
+        spend(1 + len(finished_names))
+        self._taken_names |= finished_names
         outer_finished, outer_current = self._open_groups[-1]
-        self._open_groups[-1] = (outer_finished, _unite(outer_current, _unite(finished, current)))
+        self._open_groups[-1] = (outer_finished, _unite(outer_current, _unite(finished_names, current_names)))
 
 
 def _unite(first: set[str], second: set[str]) -> set[str]:

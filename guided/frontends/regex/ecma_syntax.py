@@ -224,7 +224,7 @@ class EcmaReader(Reader):
         start = self.pos
         self.pos += 1
         is_negated = self.take("^")
-        parts: list[tuple[int, int]] = []
+        members: list[tuple[int, int]] = []
         while not self.take("]"):
             member_start = self.pos
             if not self.peek():
@@ -232,10 +232,10 @@ class EcmaReader(Reader):
             low = self._read_member(is_negated)
             if self.peek() == "-" and self.text[self.pos + 1 : self.pos + 2] not in ("]", ""):
                 self.pos += 1
-                parts.extend(self._make_range(low, self._read_member(is_negated), member_start))
+                members.extend(self._make_range(low, self._read_member(is_negated), member_start))
             else:
-                parts.extend(low if isinstance(low, tuple) else [(low, low)])
-        ranges = self._fold_case(charset(parts))
+                members.extend(low if isinstance(low, tuple) else [(low, low)])
+        ranges = self._fold_case(charset(members))
         self.push_set(complement(ranges) if is_negated else ranges, start)
 
     def _make_range(self, low: int | Ranges, high: int | Ranges, start: int) -> Ranges:
@@ -340,7 +340,7 @@ class EcmaReader(Reader):
         return "".join(name)
 
     def _read_modifiers(self, start: int) -> None:
-        """Read a group such as (?im-s: from the cursor, which is after its (?."""
+        """Read the beginning of a group with flags, such as (?im-s:..). The cursor is after its (?."""
         flags_on = self._read_flag_letters()
         has_minus = self.take("-")
         flags_off = self._read_flag_letters() if has_minus else ""

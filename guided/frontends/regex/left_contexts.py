@@ -5,10 +5,10 @@ In: for each lookbehind, the language of the prefixes after which it holds. Out:
 of the text), the context after each character (`step`), and the partition of a language by contexts
 (`partition_by_context`): from context c, which strings of the language lead to which context?
 
-How: a context is the tuple of derivatives of these languages. For lookbehinds of one character, which include
-anchors and word boundaries, a context only says which sets contain the last character. A language is then partitioned
-by its last character, without unrolling it. In general, it is intersected with the set of strings that lead from c to
-each context.
+How: a context is the tuple of derivatives of these languages by the text read. For lookbehinds of one character, which
+include anchors and word boundaries, a context only says which sets contain the last character. A language is then
+partitioned by its last character, without unrolling it. In general, it is intersected with the set of strings that lead
+from c to each context.
 
 Example: `\b` in `x*\by` has two relevant contexts: after a word character, and after any other character (or none).
 
@@ -121,9 +121,12 @@ class Contexts:
             return self._reachable[key]
         result = starts
         match node:
-            case Chars(chars):
+            case Chars(own_ranges):
                 result = frozenset(
-                    target for start in starts for ranges, target in self.transitions[start] if intersect(ranges, chars)
+                    target
+                    for start in starts
+                    for ranges, target in self.transitions[start]
+                    if intersect(ranges, own_ranges)
                 )
             case Text(value):
                 for c in value:

@@ -61,8 +61,9 @@ class Step(NamedTuple):
     """A position. With `ranges`, it reads one character, then continues at the position `ways[0]`. Without `ranges`, it
     tries the positions `ways` in order. With neither, it is a match.
 
-    `neighbour`: the ways are open only if the character before the position is one of these or, with `negative`, if
-    there is no such character. `matching/canonical/splitter.py` tests the character after the position instead.
+    `neighbour`: the ways are open only if the character before the position is in this set; with `negative`, only if it
+    is not in the set, or if there is no character before. `matching/canonical/splitter.py` tests the character after
+    the position instead.
     """
 
     ranges: Ranges | None = None
@@ -221,8 +222,8 @@ class _SubsetConstruction:
         self.max_states = _BASE_STATES + 2 * len(steps)
         self.ranges = [intersect(step.ranges, ALL_CHARS) if step.ranges else () for step in steps]
         # The code points at which the `neighbour` condition of some position changes. Most patterns have no conditions.
-        self.condition_limits = {
-            limit for step in steps for low, high in step.neighbour or () for limit in (low, high + 1)
+        self.condition_boundaries = {
+            boundary for step in steps for low, high in step.neighbour or () for boundary in (low, high + 1)
         }
         self.numbers: dict[tuple[int, ...], int] = {}
         self.lists: list[tuple[int, ...]] = []
@@ -256,8 +257,8 @@ class _SubsetConstruction:
         return self.numbers[state]
 
     def find_closure(self, starts: Sequence[int], last_char: int | None) -> tuple[int, ...]:
-        """The positions reachable without reading: those that read a character, in order, and the first match as the
-        last one. Positions behind the first match are dropped.
+        """The positions that `starts` reach without reading: those that read a character, in order, and the first match
+        as the last one. Positions behind the first match are dropped.
         """
         out: list[int] = []
         seen: set[int] = set()
@@ -278,27 +279,29 @@ class _SubsetConstruction:
                 or (last_char is not None and contains(step.neighbour, last_char)) != step.negative
             ):
                 stack.extend(reversed(step.ways))
-        self.spend(len(seen))
+        self.count_steps(len(seen))
         return tuple(out)
 
     def find_edges(self, state: tuple[int, ...]) -> list[tuple[int, int, list[int]]]:
         """For each range of characters: (first, last, the positions that follow these characters, in order)."""
-        range_limits = {limit for position in state for low, high in self.ranges[position] for limit in (low, high + 1)}
-        limits = sorted(range_limits | self.condition_limits)
-        next_positions: list[list[int]] = [[] for _ in limits]
+        range_boundaries = {
+            boundary for position in state for low, high in self.ranges[position] for boundary in (low, high + 1)
+        }
+        boundaries = sorted(range_boundaries | self.condition_boundaries)
+        next_positions: list[list[int]] = [[] for _ in boundaries]
         for position in state:
             for low, high in self.ranges[position]:
-                first, last = bisect_left(limits, low), bisect_left(limits, high + 1)
-                self.spend(last - first)
+                first, last = bisect_left(boundaries, low), bisect_left(boundaries, high + 1)
+                self.count_steps(last - first)
                 for piece in range(first, last):
                     next_positions[piece].append(self.steps[position].ways[0])
         return [
             (low, end - 1, targets)
-            for (low, end), targets in zip(pairwise(limits), next_positions, strict=False)
+            for (low, end), targets in zip(pairwise(boundaries), next_positions, strict=False)
             if targets
         ]
 
-    def spend(self, steps: int) -> None:
+    def count_steps(self, steps: int) -> None:
         """Count steps, and charge them to the meter every `_CHECK_EVERY` steps."""
         self.steps_done += steps
         if self.steps_done > _MAX_STEPS:

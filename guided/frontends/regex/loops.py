@@ -1,8 +1,8 @@
 """Lowers repetitions and alternations that contain lookarounds: finds all ways through such a part, as a list of exits.
 
-In: a tree and the left context before it. Out: `Exits`: for each pair of a left context after the part and a condition
-on the following text, the set of strings that the part consumes on the way there. Together, the exits represent exactly
-the language of the part.
+In: a tree, and the situation before it: the left context and the pending condition (see below). Out: `Exits`: for each
+pair of a left context after the part and a condition on the following text, the set of strings that the part consumes
+on the way there. Together, the exits represent exactly the language of the part.
 
 How: a state is (continuation, left context, pending condition). A pending condition is a term: the requirement of a
 lookahead on the coming text, derived by the characters read since the lookahead was tested. These are the derivatives

@@ -3,7 +3,7 @@ Out: "certainly not" or "perhaps".
 
 How: intersect `inside` with the complements of `outside`, and search the derivatives (`derivatives.py`) for a term that
 contains the empty word. The search is depth-first, and computes a derivative only when it enters it, so it finds most
-words quickly. For a given word, derive by its characters in turn.
+words quickly. To decide whether a language contains a given word, derive by its characters in turn.
 
 Emptiness of such intersections is PSPACE-hard, so the search is bounded: a search by MAX_TERMS terms, and all searches
 of one `Overlap` together by `steps` derivatives. Beyond that, the answer is "perhaps". "Certainly not" is always
@@ -77,7 +77,7 @@ class Overlap:
             if terms.nullable[start]:
                 return True
             while path:
-                term = next((each for each in path[-1] if each not in seen), None)
+                term = next((derivative for derivative in path[-1] if derivative not in seen), None)
                 if term is None:
                     path.pop()
                     continue

@@ -164,20 +164,20 @@ def ignore_case(
     is_astral_set = bool(ranges) and ranges[-1][1] > 0xFFFF and not is_single
     if not is_astral_set and not select(maps.cased, ranges):
         return charset((*ranges, *classes))
-    matched: list[tuple[int, int]] = [*classes]
+    matched_chars: list[tuple[int, int]] = [*classes]
     if not is_single and not _re_matches_astral_capitals():
-        matched.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
+        matched_chars.extend((c, c) for c, high in members if high < 0 and c > 0xFFFF)
         members = [(c, high) for c, high in members if high >= 0 or c <= 0xFFFF]
     astral_ranges = charset((a, b) for a, b in members if b > 0xFFFF)  # `re` also compares their upper cases
-    matched.extend(astral_ranges)
-    matched.extend((code, code) for code in maps.with_upper.find(astral_ranges))
+    matched_chars.extend(astral_ranges)
+    matched_chars.extend((code, code) for code in maps.with_upper.find(astral_ranges))
     ranges = charset((a, max(a, b)) for a, b in members)
     codes = maps.lower.find(ranges) + maps.equivalents.find(ranges)
     codes.extend(code for key in codes[:] for code in maps.equivalents.images.get(key, ()))
     spend(len(codes))
-    matched.extend((code, code) for code in codes)
-    matched.extend(_remove_capitals(ranges, maps))
-    matched_ranges = charset(matched)
+    matched_chars.extend((code, code) for code in codes)
+    matched_chars.extend(_remove_capitals(ranges, maps))
+    matched_ranges = charset(matched_chars)
     capitals = [(code, code) for code in maps.capitals.find(matched_ranges)]
     return charset((*_remove_capitals(matched_ranges, maps), *capitals))
 

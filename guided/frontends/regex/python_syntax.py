@@ -2,8 +2,8 @@ r"""The `python` dialect: the `str` patterns that `re` accepts. Errors show thei
 
 In: the pattern. Out: a `Tree` in which flags, character sets, escapes and comments are resolved. The reader raises
 `SpecError` for exactly the patterns that the running `re` rejects, with the message of `re`. Back-references and
-conditional groups are valid but not supported (`UnsupportedError`). `re` rejects \p{..}, so the reader does, with a
-hint.
+conditional groups are valid but not supported (`UnsupportedError`). `re` rejects \p{..}, so the reader does, too, but
+with a hint.
 
 One difference: `re` turns an alternation of single characters into a set. With (?i), a bug of `re` keeps such a set
 from matching the capitals beyond U+FFFF that it lists (`python_chars.py`). Here, the alternation matches them.
@@ -336,8 +336,8 @@ class PythonReader(PythonCharacters):
                 message = "bad inline flags: cannot use 'L' flag with a str pattern"
                 raise self.error(message, start, hint="leave it out: str patterns do not depend on the locale")
             if c not in _FLAGS:
-                missing = missing_flag if missing_flag and not letters else missing_end
-                raise self.error("unknown flag" if c.isalpha() else missing, start, hint=hint)
+                missing_message = missing_flag if missing_flag and not letters else missing_end
+                raise self.error("unknown flag" if c.isalpha() else missing_message, start, hint=hint)
             letters.add(c)
             if {"a", "u"} <= letters:
                 message = "bad inline flags: flags 'a', 'u' and 'L' are incompatible"

@@ -10,7 +10,8 @@ A part that is valid but not supported is reported only at the end, because a sy
 With `classes="plain"`, \d, \s and \w contain fewer characters wherever this makes the language smaller. Under a
 negation, fewer characters would make it larger, so there they keep all characters. Negations are a set with ^, a
 negative lookaround, and \D, \S and \W themselves (\D means "not a digit of any script"). Two negations cancel out. The
-narrowed language is therefore always a subset of the full one. Word boundaries use all word characters.
+narrowed language is therefore a subset of the full one, unless there are atomic groups (`__init__.py`). Word boundaries
+use all word characters.
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ class NeedsOrder(Exception):
 class Piece:
     """A "piece" of a branch as POSIX defines it: an atom with its quantifier.
 
-    `low`, `high`: the minimum and maximum number of characters that it consumes. `start`, `end`: its span in the
-    pattern. `kind` is "atom", "group", "lookaround", "anchor" or "repeat", and decides whether a quantifier may follow.
+    `min_width`, `max_width`: the minimum and maximum number of characters that it consumes. `start`, `end`: its span in
+    the pattern. `kind` is "atom", "group", "lookaround", "anchor" or "repeat", and decides whether a quantifier may
+    follow.
     """
 
     tree: Tree
-    low: int
-    high: int
+    min_width: int
+    max_width: int
     start: int
     end: int
     kind: str = "atom"
@@ -171,7 +173,8 @@ class Reader:
         self.push(chars(ranges), start, 1, 1)
 
     def push_literal_run(self, quantifiers: str) -> bool:
-        """Add the run of literal characters at the cursor, without the last one if a quantifier follows it."""
+        """Add the run of literal characters at the cursor, without the last one if a quantifier follows it. False:
+        there is none."""
         match = self.literal_run.match(self.text, self.pos)
         if match is None:
             return False
@@ -211,9 +214,9 @@ class Reader:
         frame.pieces = []
 
     def finish_group(self, frame: Frame) -> tuple[Tree, int, int]:
-        """The tree and the width of a group's contents."""
+        """(tree, minimum width, maximum width) of a group's contents."""
         frame.branches.append(frame.pieces)
-        widths = [(sum(p.low for p in b), sum(p.high for p in b)) for b in frame.branches]
+        widths = [(sum(p.min_width for p in b), sum(p.max_width for p in b)) for b in frame.branches]
         tree = make_alternation([cat([p.tree for p in b]) for b in frame.branches], ordered=self.ordered)
         low, high = min(w[0] for w in widths), max(w[1] for w in widths)
         return tree, min(low, MAX_WIDTH), min(high, MAX_WIDTH)
@@ -269,8 +272,8 @@ class Reader:
         tree = make_repetition(piece.tree, low, high, lazy=lazy, span=span, ordered=self.ordered)
         if possessive:
             tree = self.resolve_atomic_group(tree, span)
-        max_width = MAX_WIDTH if high is None and piece.high else piece.high * (high or 0)
-        self.push(tree, piece.start, min(piece.low * low, MAX_WIDTH), min(max_width, MAX_WIDTH), "repeat")
+        max_width = MAX_WIDTH if high is None and piece.max_width else piece.max_width * (high or 0)
+        self.push(tree, piece.start, min(piece.min_width * low, MAX_WIDTH), min(max_width, MAX_WIDTH), "repeat")
 
     # --- the loop
 

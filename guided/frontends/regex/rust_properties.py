@@ -1,5 +1,5 @@
 r"""Unicode properties in patterns of Rust's crate `regex`: \pL, \p{Greek}, \p{scx=Grek}, \p{gc!=Lu}. In: the text
-between the braces. Out: the characters, and ECMA-262's name of the property.
+between the braces. Out: ECMA-262's name of the property, and its characters.
 
 Case, spaces, underscores, hyphens and a leading "is" do not matter. A name without a value is a binary property, a
 general category or a script, in this order. Source: regex-syntax, `src/unicode.rs`. Cost: one table, made once.
@@ -32,17 +32,17 @@ def find_property(text: str) -> tuple[str, Ranges] | None:
     parts = _PARTS.fullmatch(text)
     if parts is None:
         name = _normalise(text)
-        spelling = next(filter(None, (_names(key).get(name) for key in ("bin", "gc", "sc"))), None)
+        spelling = next(filter(None, (_map_names(key).get(name) for key in ("bin", "gc", "sc"))), None)
         if spelling is None:
             raise KeyError(text)
-        return spelling, _ranges(spelling)
+        return spelling, _read_ranges(spelling)
     key = _KEYS.get(_normalise(parts[1]))
     if key is None:
         if _normalise(parts[1]) in _OTHER_KEYS:
             return None
         raise KeyError(text)
-    spelling = _names(key)[_normalise(parts[3])]
-    return ("", complement(_ranges(spelling))) if parts[2] == "!=" else (spelling, _ranges(spelling))
+    spelling = _map_names(key)[_normalise(parts[3])]
+    return ("", complement(_read_ranges(spelling))) if parts[2] == "!=" else (spelling, _read_ranges(spelling))
 
 
 def _normalise(name: str) -> str:
@@ -51,15 +51,15 @@ def _normalise(name: str) -> str:
 
 
 @cache
-def _names(key: str) -> dict[str, str]:
-    """The names of the properties of a kind, as `_normalise` returns them -> as ECMA-262 writes them."""
+def _map_names(key: str) -> dict[str, str]:
+    """Normalised name -> name in ECMA-262's spelling, for the properties of a kind."""
     names = {_normalise(name): _PREFIXES.get(key, "") + name for name in property_names("sc" if key == "scx" else key)}
     if key == "bin":
         return {name: spelling for name, spelling in names.items() if name not in ("cf", "sc", "lc")}
     return names
 
 
-def _ranges(spelling: str) -> Ranges:
+def _read_ranges(spelling: str) -> Ranges:
     name, _, value = spelling.partition("=")
     try:
         return property_set(name, value or None)

@@ -66,7 +66,8 @@ _MAX_NESTING: Final = 250
 
 
 def to_python_regex(pattern: str, limits: Limits) -> str:
-    """See the module docstring. `limits` bound the Python pattern, and the time for reading the classes.
+    """Rewrite a pattern for Python's `re`, as the module docstring describes. `limits` bound the Python pattern, and
+    the time for reading the classes.
 
     Raises:
         SpecError: a class or an escape is malformed; the error gives its location. UnsupportedError: the pattern has a
@@ -81,8 +82,8 @@ def to_python_regex(pattern: str, limits: Limits) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """A group that is being read. `begin`: where it begins in the output. `enabled`: the flags i, m and s that are set.
-    `flags`: the openings, such as `(?i:`, of further groups that set flags until its end."""
+    """A group that is being read. `begin`: where it begins in the output. `enabled`: the flags that are set. `flags`:
+    the openings, such as `(?i:`, of further groups that set flags until its end."""
 
     is_verbose: bool
     begin: int
@@ -155,7 +156,7 @@ class RustReader:
         return "".join(self._out) + ")" * len(self._groups[0].flags)
 
     def _next_char(self) -> str | None:
-        """The character at this position. In a verbose part, white space and comments are skipped first."""
+        """The character at `self.pos`. In a verbose part, white space and comments are skipped first."""
         self.pos = self._after_blanks(self.pos)
         return self.pattern[self.pos] if self.pos < len(self.pattern) else None
 
@@ -239,8 +240,8 @@ class RustReader:
         return _format_class(ranges)
 
     def _read_escape(self) -> Ranges | None:
-        """Read the escape at this position, after its backslash. Returns its characters; None if Python reads it the
-        same way, and then the position does not change."""
+        """Read the escape at `self.pos`, after its backslash. Returns its characters; None if Python reads it the same
+        way, and then the position does not change."""
         char = self.pattern[self.pos : self.pos + 1]
         if match := _CODE_POINT.match(self.pattern, self.pos):
             code = int(next(filter(None, match.groups())), 16)
@@ -260,20 +261,19 @@ class RustReader:
         return None
 
     def _read_property(self, match: re.Match[str]) -> tuple[str, Ranges]:
-        """See `find_property`. `match`: the escape without its backslash."""
+        """Look up the property of an escape (`find_property`). `match`: the escape without its backslash."""
         try:
-            found = find_property(match[2] or match[1] or "")
+            name_and_ranges = find_property(match[2] or match[1] or "")
         except KeyError:
             self._fail(f"\\{match[0]} is not a Unicode property", *match.span())
             raise AssertionError from None
-        if found is None:
+        if name_and_ranges is None:
             self._refuse(f"\\{match[0]}", match.start() - 1, "list the characters in a class, such as [a-z]")
             raise AssertionError
-        return found
+        return name_and_ranges
 
     def _rewrite_class(self) -> str:
-        """Rewrite the class at this position: unchanged if Python reads it the same way, otherwise as a list of
-        ranges."""
+        """Rewrite the class at `self.pos`: unchanged if Python reads it the same way, otherwise as a list of ranges."""
         begin = self.pos
         ranges = self._read_class()
         source = self.pattern[begin : self.pos]
@@ -288,7 +288,7 @@ class RustReader:
         return _format_class(ranges)
 
     def _read_class(self) -> Ranges:
-        """Read the class that begins here, and return its characters."""
+        """Read the class at `self.pos`, and return its characters."""
         open_classes = [self._open_class()]
         while True:
             current = open_classes[-1]
@@ -316,15 +316,15 @@ class RustReader:
         self.pos += 1
         negated = self._next_char() == "^"
         self.pos += negated
-        opened, literal = _OpenClass(begin, negated, "i" in self._groups[-1].enabled), self._next_char()
+        new_class, literal = _OpenClass(begin, negated, "i" in self._groups[-1].enabled), self._next_char()
         if literal == "]":
             self.pos += 1
-            opened.add(((ord("]"), ord("]")),))
+            new_class.add(((ord("]"), ord("]")),))
         while literal == "-":
             self.pos += 1
-            opened.add(((ord("-"), ord("-")),))
+            new_class.add(((ord("-"), ord("-")),))
             literal = self._next_char()
-        return opened
+        return new_class
 
     def _read_item(self, begin: int) -> Ranges:
         """Read a character, range, escape or class such as `[:alpha:]` inside the class that began at `begin`."""
@@ -401,7 +401,7 @@ def _parse_ecma_class(pattern: str) -> Ranges:
 
 @lru_cache(maxsize=256)
 def _format_class(ranges: Ranges) -> str:
-    """A Python character class of these characters."""
+    """A Python character class for `ranges`."""
     if not ranges:
         return r"[^\s\S]"
     pieces = (_format_char(low) + (f"-{_format_char(high)}" if high > low else "") for low, high in ranges)
@@ -409,7 +409,8 @@ def _format_class(ranges: Ranges) -> str:
 
 
 def _format_char(code: int) -> str:
-    """A character in a class. Lark decodes `\\U` before it reads the class, so ASCII punctuation has a backslash."""
+    """A character in a class. ASCII punctuation is not written as `\\U...`, because Lark decodes `\\U` before it reads
+    the class."""
     char = chr(code)
     if code > 0x7F or not char.isprintable():
         return f"\\U{code:08x}"

@@ -1,9 +1,10 @@
 r"""Rewrites patterns of Rust's crate `regex` for ECMA-262 with the flag u. In: a Rust pattern. Out: an ECMA-262 pattern
 without flags that has a match in the same texts.
 
-This is the notation of `pattern` in JSON Schema. Most patterns stay as they are. Rewritten are, beyond what
-`rust_syntax.py` lists, the flags i, s and m, `.` (all characters but \n), \d \s \w, and word boundaries, which are
-Unicode's. Names of groups are removed, and the flag U has no effect on whether there is a match.
+This is the notation of `pattern` in JSON Schema. Most patterns stay as they are. Besides the parts that
+`rust_syntax.py` lists, these are rewritten: the flags i, s and m, `.` (all characters but \n), and \d, \s, \w and word
+boundaries, which follow Unicode's definitions. Names of groups are removed, and so is the flag U, which has no effect
+on whether there is a match.
 
 Cost: linear in the length of the pattern and in the number of ranges of its classes. Refused: `(?-u)`, `(?R)` and
 properties that ECMA-262 does not have, such as \p{Age=6.0}.
@@ -45,7 +46,8 @@ _SYNTAX: Final = frozenset(r"^$\.*+?()[]{}|")
 
 
 def rust_to_ecma(pattern: str, limits: Limits) -> str:
-    """See the module docstring. `limits` bound the result, and the time for reading the classes.
+    """Rewrite a pattern for ECMA-262, as the module docstring describes. `limits` bound the result, and the time for
+    reading the classes.
 
     Raises:
         SpecError: a class, an escape or a group is malformed. UnsupportedError: the pattern has a part that the module
@@ -138,7 +140,7 @@ def _format_class(ranges: Ranges) -> str:
 
 
 def _format_end(code: int) -> str:
-    """An end of a range in a class."""
+    """A code point as an end of a range in a class."""
     return r"\-" if code == ord("-") else _format_char(chr(code))
 
 

@@ -1,8 +1,8 @@
 """Lists the words of a small regular language. In: a node. Out: its words, or None if there may be too many.
 
 How: the derivatives (`derivatives.py`) from which a word can be completed form an automaton. If it has a cycle, the
-language is infinite. So prefixes are extended character by character, once for each state. If a prefix can still be
-extended then, there is a cycle. Cost: at most MAX_TERMS terms and `max_words` words.
+language is infinite. So prefixes are extended character by character, for as many rounds as there are states. If any
+prefix is left after that, there is a cycle. Cost: at most MAX_TERMS terms and `max_words` words.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
         in_degree, out_degree = len(sources) - (state in sources), len(targets) - (state in targets)
         return entering_total * out_degree + leaving_total * in_degree + loop * in_degree * out_degree
 
-    inner = [state for state in out if state != start and state not in exits]
-    numbers = {state: i for i, state in enumerate(inner)}
+    inner_states = [state for state in out if state != start and state not in exits]
+    numbers = {state: i for i, state in enumerate(inner_states)}
     queue: list[tuple[int, int, S]] = []
-    for state in inner:
+    for state in inner_states:
         heappush(queue, (weigh(state), numbers[state], state))
     while queue:
         queued_weight, _, state = heappop(queue)
@@ -62,14 +62,14 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
             continue
         targets = out.pop(state)
         loop, size = targets.pop(state, (EPSILON, 0))
-        loops = repeat(loop, 0, None)
+        repeated_loop = repeat(loop, 0, None)
         sources_by_target[state].pop(state, None)
         for target in targets:
             sources_by_target[target].pop(state, None)
         for source in sources_by_target.pop(state):
             entering_edge, entering_size = out[source].pop(state)
             for target, (leaving_edge, leaving_size) in targets.items():
-                path, nodes = seq((entering_edge, loops, leaving_edge)), entering_size + size + leaving_size
+                path, nodes = seq((entering_edge, repeated_loop, leaving_edge)), entering_size + size + leaving_size
                 budget.spend(1)
                 if nodes > max_nodes:
                     raise TooLarge(max_nodes, "nodes")
@@ -82,5 +82,5 @@ def eliminate(edges: dict[S, dict[S, Node]], start: S, exits: set[S], budget: Bu
                 sources_by_target[target][source] = None
     targets = out.get(start, {})
     loop, _ = targets.pop(start, (EPSILON, 0))
-    loops = repeat(loop, 0, None)
-    return {target: seq((loops, node)) for target, (node, _) in targets.items() if target in exits}
+    repeated_loop = repeat(loop, 0, None)
+    return {target: seq((repeated_loop, node)) for target, (node, _) in targets.items() if target in exits}

@@ -4,7 +4,7 @@ above them.
 The readers resolve flags, character classes and kinds of groups, so only these nodes remain:
 
 - an IR node: a part whose language does not depend on its context
-- `Lookaround`: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds at one character.
+- `Lookaround`: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds of one character.
 - `Cat`, `Or`, `Times`: concatenation, alternation and repetition of parts, at least one of which contains a lookaround
 
 With `ordered=True`, `Or` and `Times` are also used for parts without lookarounds, because the meaning of an atomic
@@ -96,7 +96,7 @@ _TREE_NODES = (Lookaround, Cat, Or, Times)
 
 
 def is_ir_node(tree: Tree) -> bool:
-    """Whether this is an IR node."""
+    """Whether `tree` is an IR node."""
     return not isinstance(tree, _TREE_NODES)
 
 
@@ -222,12 +222,12 @@ def word_boundary(word: Ranges, negative: bool, span: Span) -> Tree:
     `negative`: everywhere else.
     """
 
-    def between(is_word_before: bool) -> Tree:
+    def make_boundary(is_word_before: bool) -> Tree:
         behind = _make_one_char_lookaround(word, ahead=False, negative=not is_word_before, span=span)
         ahead = _make_one_char_lookaround(word, ahead=True, negative=is_word_before is not negative, span=span)
         return cat([behind, ahead])
 
-    return make_alternation([between(True), between(False)])
+    return make_alternation([make_boundary(True), make_boundary(False)])
 
 
 def nonempty_text_condition(span: Span) -> Tree:

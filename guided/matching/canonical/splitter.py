@@ -135,7 +135,7 @@ class _Reader(EcmaReader):
                 raise _unsupported_error("has a possessive quantifier after more than one character", self.text)
             span = (piece.start, self.pos)
             piece.tree = _make_possessive(piece.tree, low, high, span)
-            piece.low, piece.high, piece.end, piece.kind = low * piece.low, 1 << 30, self.pos, "repeat"
+            piece.min_width, piece.max_width, piece.end, piece.kind = low * piece.min_width, 1 << 30, self.pos, "repeat"
             self.frame.pieces.append(piece)
 
 

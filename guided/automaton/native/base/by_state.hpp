@@ -1,9 +1,8 @@
 // One value per state of an arena, stored by the part of the core that computes it.
 //
-// In: states, numbered from 0, and values. Out: the value of a state, or `unset` if none has been set.
-// Layout: chunks that never move, each as large as all earlier ones together, allocated when a value is first set in
-// them. So readers need no lock; `set` needs the arena's lock. Cost: one more load than for a field of the state
-// itself.
+// In: states, numbered from 0, and values. Out: the value of a state, or `unset` if none has been set. Layout: chunks
+// that never move, each twice as large as the one before, allocated when a value is first set in them. So readers need
+// no lock; `set` needs the arena's lock. Cost: one more load than for a field of the state itself.
 #pragma once
 
 #include <atomic>

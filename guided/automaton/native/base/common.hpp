@@ -17,11 +17,11 @@ namespace guided {
 //   e << 21 | code point    code points spelled by encoding e < 64
 //   kCall + rule            a call of a rule
 //   kToken + id             a control token
-//   kEffect + index         a guarded action on the register of the rule's frame
+//   kEffect + index         an action of the rule (`Effect` in rule_block.hpp)
 //
 //   kSpelling + index       only after encoding: all spellings of one character; the layout expands it (encoding.hpp)
 //
-// After encoding, 0..255 are bytes, and the upper three kinds are unchanged.
+// After encoding, 0..255 are bytes; calls, control tokens and actions are unchanged.
 using Symbol = uint32_t;
 constexpr int kEncodingShift = 21;
 constexpr int kMaxEncodings = 64;
@@ -100,8 +100,8 @@ class Meter {
     worked_ += pending_;
     pending_ = 0;
     if (worked_ > max_work_) throw LimitFailure("work", static_cast<double>(worked_), static_cast<double>(max_work_));
-    std::chrono::duration<double> used = std::chrono::steady_clock::now() - start_;
-    if (used.count() > max_seconds_) throw LimitFailure("seconds", used.count(), max_seconds_);
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+    if (elapsed.count() > max_seconds_) throw LimitFailure("seconds", elapsed.count(), max_seconds_);
   }
   int64_t max_states_, max_work_;
   double max_seconds_;

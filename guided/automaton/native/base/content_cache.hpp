@@ -2,7 +2,7 @@
 //
 // In: a digest, and an item with a `size()`. Out: the item, shared. Any number of OS threads may use the cache. Two
 // generations bound its size: when the younger one is full, it replaces the older one, and items that were not
-// requested meanwhile are dropped.
+// requested meanwhile are dropped. Items larger than half a generation are not stored.
 // Cost: a look-up under a lock.
 #pragma once
 

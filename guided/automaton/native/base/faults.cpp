@@ -31,7 +31,7 @@ int64_t arm_fault(int64_t n) {
 
 }  // namespace guided
 
-// These replace only the allocations of this module, because it is linked with -Bsymbolic-functions.
+// These functions replace only the allocations of this module, because it is linked with -Bsymbolic-functions.
 void* operator new(size_t size) {
   guided::fault_point(guided::Fault::Allocation);
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;

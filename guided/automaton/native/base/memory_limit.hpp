@@ -1,8 +1,8 @@
 // The limit on the memory of the states of a grammar.
 //
-// Fresh states replace states that exceed it, and matchers carry their own states over. If the carried states alone left
-// no memory for more, every step would start over. So the limit is at least twice the memory of the carried states. All
-// other states do not raise it: otherwise each matcher that was idle for long would double the memory once more.
+// Fresh states replace states that exceed it, and matchers carry their own states over. If the carried states alone
+// left no memory for more, every step would start over. So the limit is at least twice the memory of the carried
+// states. No other states raise it: otherwise each matcher that was idle for long would double the memory once more.
 #pragma once
 
 #include <algorithm>

@@ -34,12 +34,12 @@ TokenSet make_token_set(std::vector<int32_t> ids, int32_t words) {
 }
 
 TokenSet make_token_set(std::vector<uint32_t> bits) {
-  const size_t dense_count = std::min<size_t>(kMinDense, bits.size() * 2 + 8);
+  const size_t min_dense_size = std::min<size_t>(kMinDense, bits.size() * 2 + 8);
   size_t count = 0;
-  for (size_t w = 0; w < bits.size() && count < dense_count; ++w)
+  for (size_t w = 0; w < bits.size() && count < min_dense_size; ++w)
     if (bits[w]) count += static_cast<size_t>(__builtin_popcount(bits[w]));
   TokenSet out;
-  if (count >= dense_count) {
+  if (count >= min_dense_size) {
     out.dense = std::move(bits);
     return out;
   }

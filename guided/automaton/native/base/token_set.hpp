@@ -2,7 +2,7 @@
 //
 // In: ids in any order, or a mask row. Out: a bitmask if there are many ids, otherwise a sorted list. `add_to` adds the
 // set to a mask row by OR.
-// Cost: O(n log n) for few ids, which are sorted; O(n + words of a row) for many, which are set bit by bit.
+// Cost: O(n log n) for fewer than 64 ids, otherwise O(n + words of a row).
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace guided {
 
-constexpr size_t kMinDense = 600;  // a set with at least this many ids is stored as a bitmask
+// A set with at least this many ids, or with fewer in a small vocabulary, is stored as a bitmask.
+constexpr size_t kMinDense = 600;
 
 inline void set_bit(uint32_t* row, int32_t id) { row[id >> 5] |= 1u << (id & 31); }
 inline void clear_bit(uint32_t* row, int32_t id) { row[id >> 5] &= ~(1u << (id & 31)); }

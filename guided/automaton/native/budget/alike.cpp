@@ -1,7 +1,7 @@
-// Completions that are alike, which are computed once for all counts (completion.hpp).
+// Completions of alike configurations: one is computed and copied for the others (completion.hpp).
 //
-// Problem: the text of `a{1000000}` has a million iterations. Counting the fewest tokens that spell it means going
-// through all of them, since tokens cross from one iteration into the next. Nested counts multiply.
+// Problem: the text of `a{1000000}` has a million iterations. To find the fewest tokens that spell it, all of them
+// would have to be examined, since tokens cross from one iteration into the next. Nested counts multiply.
 //
 // How: the tokens before a text depend only on the text's *window*: its first symbols, as many as the longest token has
 // bytes, and the cost from each of them on, relative to the cost of the whole text. Windows are numbered, and equal
@@ -12,10 +12,10 @@
 //     From the last iteration backwards, each window depends only on the window after it. Once a window occurs again,
 //     all further iterations repeat the part between its two occurrences, whatever the count.
 // The texts themselves are checked: a frame's text must lead from one iteration to the next and leave the memory
-// unchanged. So the result is not an estimate; it is the same as if each iteration were constructed.
+// (`Thread::mem`) unchanged. So the result is exact: the same as if each iteration were constructed.
 //
-// In: a configuration. Out: its completion, copied from an alike completion, or the configuration that must be
-// completed first.
+// In: a configuration. Out: its completion, copied from an alike one; or the configuration that must be completed
+// first; or neither, if the completion must be constructed.
 // Cost: constructing the iterations until windows repeat, at most a few thousand; a look-up for all other iterations.
 
 #include "budget/completion.hpp"
@@ -23,17 +23,17 @@
 namespace guided {
 
 namespace {
-constexpr int64_t kMaxFewIterations = 8;  // so few iterations are not worth the effort
+constexpr int64_t kMaxFewIterations = 8;  // up to so many iterations are constructed
 constexpr size_t kMaxIterations = 4096;   // iterations within which windows must repeat
 constexpr size_t kMaxSegments = 4096;     // segments of one iteration
 constexpr int kMaxCalls = 64;             // nested calls that end on the way back to a frame
 constexpr int64_t kSegmentWork = 4;
-constexpr size_t kMaxNumbers = 4096;  // numbers of one window
+constexpr size_t kMaxNumbers = 4096;  // length of one window
 enum Mark : int32_t { kUnlikeMark = -1, kImpossibleMark = -2, kAlternativesMark = -3, kFencedMark = -4, kEndMark = -5 };
 }  // namespace
 
 // ---- windows
-// Appends the window of a text. Returns false if it is too long.
+// Appends the window of a configuration's text, with costs relative to `base`. Returns false if the window is too long.
 bool CompletionFinder::append_window(int32_t config, int64_t base, size_t symbols_left, std::vector<int32_t>& out) {
   auto add_cost = [&](int64_t cost) {
     const int64_t relative_cost = cost >= kUnreachable ? kUnreachable : cost - base;
@@ -87,8 +87,8 @@ int32_t CompletionFinder::window_of(int32_t config) {
 }
 
 // ---- copies
-// Copies the completion of `alike`, which differs from `config` only in what follows much later. Returns false if the
-// two are not alike.
+// Copies the completion of `alike` to `config`, adding `tokens` and `entries` to its totals. Returns false if the first
+// segments of the two texts differ.
 bool CompletionFinder::copy_completion(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
                                        std::unique_ptr<Completion>& out) {
   const Completion& original = completion_of(alike);
@@ -110,7 +110,7 @@ bool CompletionFinder::copy_completion(int32_t alike, int64_t tokens, int64_t en
   return true;
 }
 
-// Finds how the text of each rule may change a memory, from the automata alone.
+// Finds in which scopes the text of each rule may write entries, from the automata alone.
 void CompletionFinder::find_memory_use() {
   const auto rules = static_cast<int32_t>(grammar_.rules.size());
   memory_use_.assign(grammar_.rules.size(), MemoryUse::None);
@@ -156,7 +156,7 @@ bool CompletionFinder::is_at_rule_start(const Thread& t) {
 }
 
 // ---- iterations
-// The number of remaining iterations that are all alike, without the current one; -1: there are too few.
+// The number of alike iterations after the current one; -1: there are too few.
 int64_t CompletionFinder::alike_iterations_left(const Thread& t) {
   const Rule& rule = grammar_.rule_at(t.pos);
   if (rule.kind == RuleKind::Plain || rule.choices || rule.min <= kMaxFewIterations) return -1;
@@ -180,7 +180,7 @@ Thread CompletionFinder::with_iteration_count(const Thread& thread, int64_t coun
   return out;
 }
 
-// The configuration in which the frame that returns to `caller` continues once all calls that contain `config` have
+// The configuration in which the frame that returns to `caller` continues after all its open calls at `config` have
 // returned; -1: unknown.
 int32_t CompletionFinder::continuation_in_frame(int32_t config, int32_t caller) {
   for (int calls = 0; config >= 0 && calls < kMaxCalls; ++calls) {
@@ -193,8 +193,8 @@ int32_t CompletionFinder::continuation_in_frame(int32_t config, int32_t caller) 
   return -1;
 }
 
-// Adds the iteration before those already added. Its completion must be known. Returns false if it does not lead to the
-// next iteration.
+// Adds the iteration that begins in `config`, whose completion must be known. Iterations are added from the last one
+// backwards. Returns false if this one does not lead to the one added before, or if there are too many.
 bool CompletionFinder::add_iteration(AlikeIterations& iterations, int32_t config) {
   if (iterations.configs.size() >= kMaxIterations || completion_of(config).total >= kUnreachable) return false;
   int32_t current = iterations.configs.empty() ? -1 : config;
@@ -216,7 +216,7 @@ bool CompletionFinder::add_iteration(AlikeIterations& iterations, int32_t config
 // completion must be known.
 bool CompletionFinder::leads_to_iteration(AlikeIterations& iterations, int32_t config) {
   const Thread start = arena_.config(config).threads[0];
-  const auto [it, inserted] = iterations.leading.try_emplace(start.pos, false);
+  const auto [it, inserted] = iterations.leading_positions.try_emplace(start.pos, false);
   if (!inserted) return it->second;
   for (size_t segments = 0; segments < kMaxSegments && config >= 0; ++segments) {
     CallMeter::work(kSegmentWork);
@@ -230,7 +230,7 @@ bool CompletionFinder::leads_to_iteration(AlikeIterations& iterations, int32_t c
   return false;
 }
 
-// As take_alike(), for a frame with `iterations_left` more iterations.
+// Does what take_alike() does, for a frame with `iterations_left` more alike iterations.
 int32_t CompletionFinder::take_alike_iteration(const Thread& t, int64_t iterations_left, int32_t config,
                                                std::unique_ptr<Completion>& out) {
   const int32_t rule = grammar_.positions[t.pos].rule, after_frame = with_memory(t.ret, t.mem);
@@ -274,14 +274,15 @@ int32_t CompletionFinder::take_alike_iteration(const Thread& t, int64_t iteratio
     tokens = static_cast<int64_t>(repetitions) * (more_left.total - fewer_left.total);
     entries = static_cast<int64_t>(repetitions) * (more_left.entries - fewer_left.entries);
   }
-  const Completion &own_rest = completion_of(after_frame),
-                   &alike_rest = completion_of(with_memory(alike_thread.ret, alike_thread.mem));
-  copy_completion(alike_config, tokens + own_rest.total - alike_rest.total,
-                  entries + own_rest.entries - alike_rest.entries, config, out);
+  const Completion &own_continuation = completion_of(after_frame),
+                   &alike_continuation = completion_of(with_memory(alike_thread.ret, alike_thread.mem));
+  copy_completion(alike_config, tokens + own_continuation.total - alike_continuation.total,
+                  entries + own_continuation.entries - alike_continuation.entries, config, out);
   return -1;
 }
 
-// Creates a completion from one that is alike. Returns the configuration whose completion is needed first, or -1.
+// Creates a completion from an alike one. Returns -1 if it did so, or if none can be used (then `out` stays null);
+// otherwise the configuration whose completion is needed first.
 int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>& out) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit || c.threads[0].ret == kTop || c.threads[0].ret == kFree) return -1;
@@ -289,11 +290,11 @@ int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>
   if (grammar_.is_later(t.pos) || !leaves_memory_unchanged(t)) return -1;
   const int32_t after_frame = with_memory(t.ret, t.mem);
   if (!completions_.get(after_frame)) return after_frame;
-  const Completion& own_rest = completion_of(after_frame);
-  if (own_rest.total >= kUnreachable) return -1;
+  const Completion& own_continuation = completion_of(after_frame);
+  if (own_continuation.total >= kUnreachable) return -1;
   int32_t alike_config = -1, alike_after_frame = -1;  // an alike configuration, and the configuration after its frame
-  if (own_rest.copied_from >= 0) {
-    alike_after_frame = own_rest.copied_from;
+  if (own_continuation.copied_from >= 0) {
+    alike_after_frame = own_continuation.copied_from;
     Thread caller = arena_.config(alike_after_frame).threads[0];
     caller.mem = kOutside;
     Thread alike_thread = t;
@@ -307,8 +308,9 @@ int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>
       alike_after_frame = completion_of(alike_config).after_frame;
     }
   }
-  if (alike_config >= 0 && copy_completion(alike_config, own_rest.total - completion_of(alike_after_frame).total,
-                                           own_rest.entries - completion_of(alike_after_frame).entries, config, out))
+  if (alike_config >= 0 &&
+      copy_completion(alike_config, own_continuation.total - completion_of(alike_after_frame).total,
+                      own_continuation.entries - completion_of(alike_after_frame).entries, config, out))
     return -1;
   const int64_t iterations_left = alike_iterations_left(t);
   return iterations_left < 0 ? -1 : take_alike_iteration(t, iterations_left, config, out);

@@ -5,7 +5,8 @@
 namespace guided {
 
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
-  // Near a bound, different guards may have allowed tokens with the same count. Tables do not distinguish these tokens.
+  // Near a bound of the count, tokens that count equally many iterations may have passed different guards. Tables do
+  // not distinguish these tokens, so this thread gets its own groups.
   const Rule& rule = arena_.grammar().rule_at(partial.pos);
   const bool is_near_bound =
       table.is_relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.max_count > rule.max));
@@ -58,9 +59,10 @@ const BudgetMasks::Outlook& BudgetMasks::outlook(const Thread& thread, TokenTabl
   at_lower_bound.reg = static_cast<int32_t>(rule.min);
   const int64_t max_counted = std::max<int64_t>(masks_.vocabulary().max_token_bytes + 1 + rule.reach, table.max_count);
   if (rule.max >= 0 && partial.reg + max_counted > rule.max) return outlook_of_partial(partial, table);
-  const Outlook& shared = outlook_of_partial(at_lower_bound, table);
-  return rule.max < 0 || partial.reg + max_counted + shared.bytes <= rule.max ? shared
-                                                                              : outlook_of_partial(partial, table);
+  const Outlook& shared_outlook = outlook_of_partial(at_lower_bound, table);
+  return rule.max < 0 || partial.reg + max_counted + shared_outlook.bytes <= rule.max
+             ? shared_outlook
+             : outlook_of_partial(partial, table);
 }
 
 const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partial, TokenTable& table) {
@@ -81,30 +83,31 @@ const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partia
     return needed_tokens;
   };
   out.groups = groups(partial, table);
-  for (const TokenGroup& g : *out.groups) out.staying.push_back({distance(step(start, g.representative)), &g.tokens});
+  for (const TokenGroup& g : *out.groups)
+    out.staying_groups.push_back({distance(step(start, g.representative)), &g.tokens});
   if (!table.overflow) {
-    out.unsure = table.unsure;
+    out.unsure_tokens = table.unsure;
     auto add_leaving = [&](int32_t token, int32_t state) {
       state = arena_.end_token(state);
       if (state == kDead) return;
-      out.leaving.push_back({distance(state), token});
-      if (touches_entry(partial, state)) out.beginning.push_back(token);
+      out.leaving_tokens.push_back({distance(state), token});
+      if (touches_entry(partial, state)) out.entry_changing_tokens.push_back(token);
     };
-    masks_.each_remainder(partial, table, add_leaving, &out.unsure);
+    masks_.each_remainder(partial, table, add_leaving, &out.unsure_tokens);
     if (const size_t staying = table.staying_entries.size(); staying > 0)
       masks_.each_remainder(partial, table.remainders_of_staying(staying, masks_.vocabulary().tokens), add_leaving,
-                            &out.unsure);
+                            &out.unsure_tokens);
   }
   if (partial.mem > kLastUnknownSet) {
     sort_unique(states);
-    for (int32_t state : states) completions_.written_later(state, out.later);
-    sort_unique(out.later);
-    for (const auto& [needed_tokens, tokens] : out.staying)
-      if (needed_tokens >= kUnreachable) tokens->each([&](int32_t token) { out.unsure.push_back(token); });
-    for (const auto& [needed_tokens, token] : out.leaving)
-      if (needed_tokens >= kUnreachable) out.unsure.push_back(token);
+    for (int32_t state : states) completions_.written_later(state, out.later_values);
+    sort_unique(out.later_values);
+    for (const auto& [needed_tokens, tokens] : out.staying_groups)
+      if (needed_tokens >= kUnreachable) tokens->each([&](int32_t token) { out.unsure_tokens.push_back(token); });
+    for (const auto& [needed_tokens, token] : out.leaving_tokens)
+      if (needed_tokens >= kUnreachable) out.unsure_tokens.push_back(token);
   }
-  arena_.charge(128 + 16 * (out.staying.size() + out.leaving.size()) + 4 * out.unsure.size());
+  arena_.charge(128 + 16 * (out.staying_groups.size() + out.leaving_tokens.size()) + 4 * out.unsure_tokens.size());
   return out;
 }
 
@@ -120,10 +123,10 @@ bool BudgetMasks::touches_entry(const Thread& partial, int32_t state) {
 
 void BudgetMasks::append_uncertain(const Thread& thread, const Outlook& outlook, const TokenTable& table,
                                    std::vector<int32_t>& out) {
-  out.insert(out.end(), outlook.unsure.begin(), outlook.unsure.end());
+  out.insert(out.end(), outlook.unsure_tokens.begin(), outlook.unsure_tokens.end());
   if (thread.mem <= kLastUnknownSet) return;
   Thread watched_thread = thread;
-  watched_thread.mem = arena_.uniqueness().with_seen_values(thread.mem, outlook.later);
+  watched_thread.mem = arena_.uniqueness().with_seen_values(thread.mem, outlook.later_values);
   const bool may_touch_entries = table.touches_entries || table.overflow;
   const int32_t memory = may_touch_entries ? watched_thread.mem : kOutside;
   auto append_if_watched = [&](int32_t token, int32_t next) {
@@ -133,7 +136,7 @@ void BudgetMasks::append_uncertain(const Thread& thread, const Outlook& outlook,
     masks_.each_watched(watched_thread, memory, append_if_watched);
   if (may_touch_entries) return;
   const int32_t start = arena_.state_of_thread(watched_thread);  // no entry begins or ends within the frame
-  for (int32_t token : outlook.beginning) append_if_watched(token, step(start, token));
+  for (int32_t token : outlook.entry_changing_tokens) append_if_watched(token, step(start, token));
 }
 
 int32_t BudgetMasks::step(int32_t state, int32_t token) {
@@ -160,9 +163,9 @@ int64_t BudgetMasks::reach(int32_t state) {
     if (p.bytes.count() == 0) continue;
     TokenTable& table = masks_.table(t);
     const Outlook& thread_outlook = outlook(t, table);
-    for (const auto& [needed_tokens, tokens] : thread_outlook.staying)
+    for (const auto& [needed_tokens, tokens] : thread_outlook.staying_groups)
       max_distance = std::max(max_distance, needed_tokens < kUnreachable ? needed_tokens : 0);
-    for (const auto& [needed_tokens, token] : thread_outlook.leaving)
+    for (const auto& [needed_tokens, token] : thread_outlook.leaving_tokens)
       max_distance = std::max(max_distance, needed_tokens < kUnreachable ? needed_tokens : 0);
     std::vector<int32_t> uncertain_tokens;
     append_uncertain(t, thread_outlook, table, uncertain_tokens);
@@ -184,9 +187,9 @@ void BudgetMasks::fill(int32_t state, int64_t max_distance, uint32_t* row) {
     TokenTable& table = masks_.table(t);
     const Outlook& thread_outlook = outlook(t, table);
     thread_mask.assign(words, 0);
-    for (const auto& [needed_tokens, tokens] : thread_outlook.staying)
+    for (const auto& [needed_tokens, tokens] : thread_outlook.staying_groups)
       if (needed_tokens <= max_distance) tokens->add_to(thread_mask.data());
-    for (const auto& [needed_tokens, token] : thread_outlook.leaving)
+    for (const auto& [needed_tokens, token] : thread_outlook.leaving_tokens)
       if (needed_tokens <= max_distance) set_bit(thread_mask.data(), token);
     const size_t first_uncertain = uncertain_tokens.size();
     append_uncertain(t, thread_outlook, table, uncertain_tokens);

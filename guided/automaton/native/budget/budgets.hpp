@@ -12,12 +12,12 @@
 // In a uniqueness scope (uniqueness.hpp), each token of a name would lead a thread to a different state. So tokens are
 // grouped for a *partial* thread, whose current entry is unknown and is assumed to end with an unseen value. This
 // assumption may fail for tokens along the spellings of seen values, or of values that the texts to the end write later
-// in the same scope. It does not suffice for tokens that end and begin entries. All of these tokens are examined
+// in the same scope. It may also fail for tokens that end or begin entries. All of these tokens are examined
 // individually, with the actual thread.
 //
 // Sound: an allowed token leads to a state whose distance fits the budget. The mask is never empty if the state's own
-// distance fits, since the tokens on its texts are always examined. Cost: a few ORs of bitmasks per state, and the
-// tokens that are examined; one walk of the vocabulary to group the tokens of a table.
+// distance fits, since the first tokens of its texts (completion.hpp) are always examined. Cost: a few ORs of bitmasks
+// per state, and the tokens that are examined; one walk of the vocabulary to group the tokens of a table.
 #pragma once
 
 #include <optional>
@@ -36,31 +36,33 @@ class BudgetMasks {
   int64_t distance(int32_t state);
   // The largest distance after one allowed token that can lead to an end. Needs the arena's lock.
   int64_t reach(int32_t state);
-  // An upper bound on reach(), which is found quickly if values must differ; otherwise kUnreachable (reach_bound.cpp).
+  // An upper bound on reach() that is found quickly, for states with seen sets; kUnreachable if none is known
+  // (reach_bound.cpp).
   int64_t reach_bound(int32_t state);
   // Fills the row with the allowed tokens that have text and after which the distance is at most `max_distance`.
   void fill(int32_t state, int64_t max_distance, uint32_t* row);
 
  private:
-  // What is known about a partial thread; see the head of this file.
+  // What is known about the tokens after a partial thread (see the head of this file).
   struct Outlook {
-    std::vector<std::pair<int64_t, const TokenSet*>> staying;  // (distance after these tokens, tokens)
-    std::vector<std::pair<int64_t, int32_t>> leaving;
-    std::vector<int32_t> beginning;               // tokens that leave, and begin or end an entry
-    std::vector<int32_t> unsure;                  // tokens whose distance is unknown
-    std::vector<Uniqueness::WrittenValue> later;  // values that the texts write later
-    std::shared_ptr<const TokenGroups> groups;    // owns the sets of `staying`
+    std::vector<std::pair<int64_t, const TokenSet*>> staying_groups;  // (distance after these tokens, tokens)
+    std::vector<std::pair<int64_t, int32_t>> leaving_tokens;          // (distance after the token, token)
+    std::vector<int32_t> entry_changing_tokens;                       // tokens that leave, and begin or end an entry
+    std::vector<int32_t> unsure_tokens;                               // tokens whose distance is unknown
+    std::vector<Uniqueness::WrittenValue> later_values;               // values that the texts to the end write
+    std::shared_ptr<const TokenGroups> groups;                        // owns the sets of `staying_groups`
     // The bytes of the longest text to the end, if other counts may share this outlook; kUnreachable: unknown.
     int64_t bytes = 0;
   };
   const Outlook& outlook(const Thread& thread, TokenTable& table);
   const Outlook& outlook_of_partial(const Thread& partial, TokenTable& table);
-  // A bound for a thread whose seen values are unknown (Uniqueness::with_noting).
+  // What reach_bound() knows about a thread whose seen values are unknown (Uniqueness::with_noting).
+  // `conditional_tokens` is empty if there are too many (`has_many_conditional_tokens`).
   struct Bound {
-    bool is_known = false, has_many_if_alive = false;
+    bool is_known = false, has_many_conditional_tokens = false;
     int64_t bytes = 0;  // to the end, after any token except those below
     // Tokens to examine only if an entry may become a seen value; tokens to examine always.
-    std::vector<int32_t> if_alive, always;
+    std::vector<int32_t> conditional_tokens, unconditional_tokens;
   };
   bool has_reach_bound(int32_t state) const;
   const Bound& bound(const Thread& thread, TokenTable& table);
@@ -72,7 +74,7 @@ class BudgetMasks {
   std::shared_ptr<const TokenGroups> groups(const Thread& partial, TokenTable& table);
   TokenGroups group_tokens(int32_t state);
   static TokenGroups separate_leaving(TokenGroups groups, const TokenTable& table, int32_t words);
-  // Appends the tokens for which a thread's outlook may not hold, so that they must be examined individually.
+  // Appends the tokens that must be examined individually, because a thread's outlook may not hold for them.
   void append_uncertain(const Thread& thread, const Outlook& outlook, const TokenTable& table,
                         std::vector<int32_t>& out);
   bool touches_entry(const Thread& partial, int32_t state);

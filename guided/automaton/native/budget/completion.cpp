@@ -6,11 +6,11 @@
 namespace guided {
 
 namespace {
-// Texts are cut at positions that are multiples of this number, so that they share their ends.
+// Texts are cut at every 32nd position of a rule, so texts that meet share their ends.
 constexpr int32_t kLinkInterval = 32;
 constexpr size_t kMaxSegmentSymbols = 256;  // symbols of one segment
-constexpr size_t kSmallTrie = 4096;         // vocabularies up to this size get exact distances
-constexpr int kMaxChoosing = 16;            // nested choices between threads with seen sets
+constexpr size_t kSmallTrie = 4096;         // with at most this many trie nodes, exact distances are tried
+constexpr int kMaxChoosing = 16;            // nested choices between threads with seen sets; then the nearest thread
 // Limits on the segments of a text that may have no end: a minimum, and a number for each byte of the shortest text.
 constexpr int64_t kMinSegments = 200;
 constexpr int64_t kSegmentsPerByte = 8;
@@ -24,7 +24,7 @@ CompletionFinder::~CompletionFinder() {
 }
 
 // ---- segments
-// Follows the tree from a thread to the next link.
+// Appends the segment of a thread: follows the shortest-path tree to the next link.
 void CompletionFinder::follow(Thread thread, Completion& out, bool without_drafts) {
   const int32_t caller = thread.ret;
   auto link = [&] { out.next = arena_.intern({thread}, false); };
@@ -73,7 +73,7 @@ void CompletionFinder::follow(Thread thread, Completion& out, bool without_draft
   }
 }
 
-// Applies an effect on the way. Returns false if the segment ends here.
+// Applies an effect that the segment meets. Returns false if the segment ends here.
 bool CompletionFinder::apply_effect(const EffectEdge& e, Thread& thread, Completion& out, bool without_drafts) {
   const Rule& rule = grammar_.rule_at(thread.pos);
   if (e.effect.op == Effect::Begin && !without_drafts && is_drafted_from_here(thread))
@@ -134,7 +134,7 @@ Thread CompletionFinder::nearest_thread(const Config& config) {
   });
 }
 
-// A return configuration whose threads have the memory `memory`.
+// The same configuration with the memory `memory` in all threads. Return configurations are stored without memory.
 int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
   if (memory == kOutside || config <= kFree) return config;
   std::vector<Thread> threads(arena_.config(config).begin(), arena_.config(config).end());
@@ -143,11 +143,11 @@ int32_t CompletionFinder::with_memory(int32_t config, int32_t memory) {
 }
 
 // ---- spelling in tokens
-// The fewest tokens to the end, including the current one, if the current token is at `node` of the trie when `config`
-// is entered.
+// The fewest tokens to the end if a token has reached `node` of the trie when it enters `config`. This token is
+// counted.
 int64_t CompletionFinder::min_tokens_across(int32_t node, int32_t config) {
   const TokenTrie& trie = masks_.vocabulary().trie;
-  int64_t best = kUnreachable;
+  int64_t min_tokens = kUnreachable;
   std::vector<std::pair<int32_t, int32_t>> queue{{node, config}};
   for (size_t i = 0; i < queue.size(); ++i) {  // each pair of a node and a configuration is visited once
     CallMeter::work(kSymbolWork + static_cast<int64_t>(queue.size()));
@@ -161,11 +161,11 @@ int64_t CompletionFinder::min_tokens_across(int32_t node, int32_t config) {
     if (!c.alternatives.empty() || c.is_fenced) continue;
     for (size_t k = 0; token_node >= 0 && k < c.symbols.size(); ++k) {
       token_node = c.symbols[k] < 256 ? trie.child(token_node, static_cast<uint8_t>(c.symbols[k])) : -1;
-      if (token_node >= 0 && has_token(token_node)) best = std::min(best, plus(1, cost_after(c, k + 1)));
+      if (token_node >= 0 && has_token(token_node)) min_tokens = std::min(min_tokens, plus(1, cost_after(c, k + 1)));
     }
     if (token_node >= 0 && c.next >= 0 && trie.nodes()[token_node].children > 0) add(token_node, c.next);
   }
-  return best;
+  return min_tokens;
 }
 
 bool CompletionFinder::has_token(int32_t node) const {
@@ -227,10 +227,10 @@ bool CompletionFinder::ends(int32_t state) {
   }
 }
 
-// Begins a completion: the configurations of several threads, or the first segment of one thread.
+// Begins a completion: lists the configurations of several threads, or appends the first segment of one thread.
 void CompletionFinder::begin(int32_t id, bool only_nearest, Completion& c) {
   const Config& config = arena_.config(id);
-  if (only_nearest) {  // otherwise there might be more and more choices
+  if (only_nearest) {  // choices are nested too deeply
     c.alternatives.push_back(arena_.intern({nearest_thread(config)}, false));
     return;
   }
@@ -275,7 +275,8 @@ void CompletionFinder::finish(int32_t id, Completion& c) {
   if (c.draft >= 0) take_if_shorter(completion_of(c.draft));
 }
 
-// The completion of a later configuration, for use inside completion(). After a copy, it may not exist yet.
+// The completion of a configuration that follows, for use inside completion(). It may not exist yet if the completion
+// that refers to it was copied.
 const Completion& CompletionFinder::completion_of(int32_t config) {
   if (const Completion* existing = completions_.get(config)) return *existing;
   if (nesting_ < kMaxNested) return completion(config);
@@ -301,7 +302,8 @@ const Completion& CompletionFinder::completion(int32_t id, int64_t max_segments)
   return *completions_.get(id);
 }
 
-// Takes one step for the configuration that is needed first. After a Missing, the caller repeats the step.
+// Takes one step for the configuration that is needed first. If the step throws Missing, the caller completes that
+// configuration and repeats the step.
 void CompletionFinder::take_step(Search& search) {
   CallMeter::work(kSymbolWork);
   Task& task = search.tasks.back();

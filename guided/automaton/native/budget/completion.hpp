@@ -38,9 +38,10 @@
 namespace guided {
 
 struct Completion {
-  std::vector<int32_t> symbols;  // of a single thread: the segment up to the next link, as bytes or 256 + token
-  std::vector<int64_t> costs;    // costs[i]: the number of tokens that spell symbols[i..] and everything that follows
-  int32_t next = -1;             // the configuration that follows; -1: none
+  // Of a single thread: the segment up to the next link, as bytes, 256 + token, or 256 for a letter of a draft.
+  std::vector<int32_t> symbols;
+  std::vector<int64_t> costs;  // costs[i]: the number of tokens that spell symbols[i..] and everything that follows
+  int32_t next = -1;           // the configuration that follows; -1: none
   std::vector<int32_t> alternatives;  // of several threads: one configuration for each of them
   // Of a single thread with a seen set: the configuration of another text, with drafts of its entries; or -1.
   int32_t draft = -1;
@@ -92,7 +93,7 @@ class CompletionFinder {
   };
   struct Task {
     int32_t config;
-    std::unique_ptr<Completion> completion = nullptr;  // null until it is begun; unfinished
+    std::unique_ptr<Completion> completion = nullptr;  // null until it is begun; incomplete until the task ends
     bool is_choosing = false;                          // whether it chooses between threads with seen sets
   };
   struct Search {
@@ -127,9 +128,9 @@ class CompletionFinder {
     size_t first = 0, period = 0;
     bool is_unlike = false;
     // By position of the frame: whether the text from there leads to an iteration.
-    std::unordered_map<int32_t, bool> leading;
+    std::unordered_map<int32_t, bool> leading_positions;
   };
-  // The entries of a rule: none; in scopes that it opens; in other scopes.
+  // Where a rule writes entries: nowhere; only in scopes that it opens; in a scope of a caller.
   enum class MemoryUse : int8_t { None, Own, Outer };
   int32_t take_alike(int32_t config, std::unique_ptr<Completion>& out);
   int32_t take_alike_iteration(const Thread& thread, int64_t iterations_left, int32_t config,

@@ -11,15 +11,17 @@
 //
 // A draft has a *level* n: it is valid for up to 4^n values, including seen values, current entries, and the entries
 // that the draft itself writes. The number of these values does not grow along a draft, because an entry of the draft
-// only becomes a current entry and then a seen value. The lowest sufficient level is used. The memory of a draft's
-// threads is a negative number, which contains the level and the number of letters that the current entry still needs.
+// only becomes a current entry and then a seen value. The lowest sufficient level is used. The memory (`Thread::mem`)
+// of a draft's threads is a negative number, which encodes the level and the number of letters that the current entry
+// still needs.
 //
-// Sound: if n values begin like the current entry, one of A letters leads to at most n / A of them. So after the
+// Sound: if k values begin like the current entry, one of A letters leads to at most k / A of them. So after the
 // required number of letters, the entry begins like none of them, and it ends along the tree. The distance is never too
 // low: after such a letter, the state's draft needs one letter less, and after the entry, it has one entry less and no
 // higher level.
 //
-// In: a thread with a seen set. Out: the configuration of its draft; -1 if some entry has no loop nearby.
+// In: a thread with a seen set. Out: the configuration of its draft; -1 if it has none, for example because some entry
+// has no loop nearby.
 #include "budget/completion.hpp"
 
 namespace guided {
@@ -27,9 +29,9 @@ namespace guided {
 namespace {
 constexpr int kMaxLevels = 12;
 constexpr int kMaxLetters = 31;
-constexpr int32_t kAnyLetter = 256;  // a symbol for any one letter; no token combines it with other symbols
-constexpr int kMaxSteps = 4096;      // steps to the end of an entry
-constexpr int64_t kMaxEasyValues = 64;
+constexpr int32_t kAnyLetter = 256;     // a symbol for any one letter; no token combines it with other symbols
+constexpr int kMaxSteps = 4096;         // steps to the end of an entry
+constexpr int64_t kMaxEasyValues = 64;  // an entry that may become more seen values is hard to end
 // Once this many entries have been read in the open scopes, the next entries are drafted, not constructed.
 constexpr int64_t kMaxConstructedEntries = 8;
 
@@ -47,7 +49,8 @@ bool CompletionFinder::is_drafted_from_here(const Thread& t) {
          uniqueness.count_read_entries(t.mem) >= kMaxConstructedEntries;
 }
 
-// Whether the current entry may become so many seen values that finding another end takes long.
+// Whether the current entry may become so many seen values that finding another end takes long. In an unbounded string,
+// another end is found quickly.
 bool CompletionFinder::is_hard_to_end(const Thread& t) {
   Uniqueness& uniqueness = arena_.uniqueness();
   if (!uniqueness.may_become_seen(t.mem) || uniqueness.max_seen_ahead(t.mem) <= kMaxEasyValues) return false;
@@ -70,17 +73,17 @@ int32_t CompletionFinder::find_draft(const Thread& t) {
     if (value_count > max_values_of(level)) continue;
     Thread draft_thread = t;
     draft_thread.mem = draft_memory(level, letters);
-    const int32_t id = arena_.intern({draft_thread}, false);
-    const Completion& c = completion(id);
+    const int32_t draft_config = arena_.intern({draft_thread}, false);
+    const Completion& c = completion(draft_config);
     if (c.total >= kUnreachable) return -1;
-    if (value_count + c.entries <= max_values_of(level)) return id;
+    if (value_count + c.entries <= max_values_of(level)) return draft_config;
   }
   return -1;
 }
 
 int CompletionFinder::letters_of_draft(int32_t memory) { return letters_of(memory); }
 
-// Appends the bytes to the loop and the letters, as one segment.
+// Appends one segment: the bytes that lead to the loop, and then the letters.
 void CompletionFinder::follow_letters(const Thread& thread, Completion& out) {
   const NewLetters::Way* way = letters_.find(thread);
   const int letters = letters_of(thread.mem);
@@ -95,8 +98,8 @@ void CompletionFinder::follow_letters(const Thread& thread, Completion& out) {
   out.next = arena_.intern({*loop_thread}, false);
 }
 
-// Whether the text after an entry along `way` is closer to the end of the frame than the start of the entry. Otherwise
-// one entry might follow another forever.
+// Whether the position after an entry along `way` is closer to the end of the frame than the position before the entry.
+// Otherwise one entry might follow another forever.
 bool CompletionFinder::gets_closer_to_end(const Thread& entry, const NewLetters::Way& way) {
   Thread thread = way.loop;
   thread.mem = kOutside;

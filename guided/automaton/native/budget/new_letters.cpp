@@ -6,15 +6,15 @@
 namespace guided {
 
 namespace {
-constexpr size_t kMaxWayThreads = 64;  // on the way to a loop
+constexpr size_t kMaxWayThreads = 64;  // threads that the search for a loop visits
 constexpr size_t kMaxLetterBytes = 16;
 bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 bool is_letter(uint8_t byte) { return byte < 0x7F && byte != StringProgress::kQuote && StringProgress::is_plain(byte); }
 }  // namespace
 
-int NewLetters::letters_needed(const Way& way, int64_t values) {
+int NewLetters::letters_needed(const Way& way, int64_t value_count) {
   int out = 0;
-  for (; values > 0; values /= way.letters) ++out;
+  for (; value_count > 0; value_count /= way.letters) ++out;
   return out;
 }
 
@@ -28,7 +28,8 @@ std::optional<Thread> NewLetters::thread_after(const Way& way, int letters) cons
   return out;
 }
 
-// The largest number of tokens with the same length. In a number, a token that ends with 0 might not change the value.
+// The largest number of tokens that consist of `bytes` and have equal length. In a number, tokens that end with 0 are
+// not counted, because they might not change the value.
 int64_t NewLetters::count_letters(const ByteSet& bytes, bool are_digits) {
   const std::pair key{std::array{bytes.w[0], bytes.w[1], bytes.w[2], bytes.w[3]}, are_digits};
   auto [it, inserted] = counts_.try_emplace(key, 0);
@@ -42,7 +43,7 @@ int64_t NewLetters::count_letters(const ByteSet& bytes, bool are_digits) {
   return it->second = *std::ranges::max_element(counts);
 }
 
-// Whether the same letters can be read at a position again and again. If so, fills `out`.
+// Whether the same letters can be read at a position again and again. If so, fills `out`, except for its text.
 bool NewLetters::find_loop(const Thread& thread, Way& out) {
   const Grammar& g = arena_.grammar();
   auto [it, inserted] = loops_.try_emplace(thread.pos);
@@ -87,7 +88,7 @@ const NewLetters::Way* NewLetters::find(Thread thread) {
   return it->second ? &*it->second : nullptr;
 }
 
-// A breadth-first search in byte order. So the rest of a way is the way from each thread on it.
+// A breadth-first search in byte order. So for each thread on a way, the remainder of the way is the thread's own way.
 std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
   struct Step {
     Thread thread;

@@ -35,15 +35,15 @@ class NewLetters {
   };
   // The memory of `thread` is ignored. Null if no way is known.
   const Way* find(Thread thread);
-  // The number of letters after which the entry can become none of `values` values.
-  static int letters_needed(const Way& way, int64_t values);
+  // The number of letters after which the entry can become none of `value_count` values.
+  static int letters_needed(const Way& way, int64_t value_count);
   // The thread after some letters; nullopt if they would exceed the maximum count.
   std::optional<Thread> thread_after(const Way& way, int letters) const;
 
  private:
   std::optional<Way> search(const Thread& thread);
   bool find_loop(const Thread& thread, Way& out);
-  int64_t count_letters(const ByteSet& bytes, bool digits);
+  int64_t count_letters(const ByteSet& bytes, bool are_digits);
 
   Arena& arena_;
   const TokenVocabulary& vocabulary_;

@@ -12,9 +12,9 @@
 // is at a position where at least two characters or digits can be repeated, there are at least 2^n ways to write n more
 // of them. If fewer than 2^n values have been seen, one of these ways gives an unseen value, and the rest of the text
 // is unchanged. new_entry.hpp finds the way with the fewest bytes, so the length of any way is an upper bound. The same
-// holds if such a repetition is a few bytes ahead, or in an entry that must come next. All other tokens, and tokens
-// after which the completion contains more entries, are examined one by one. If there are more than kMaxExamined, no
-// bound is known.
+// holds if such a repetition is a few bytes ahead, or in an entry that must come next. Tokens after which none of this
+// holds, and tokens after which the completion contains more entries, are examined one by one. If there are more than
+// kMaxExamined, no bound is known.
 //
 // Cost: a look-up per thread, and the examination of these few tokens.
 #include "budget/budgets.hpp"
@@ -23,7 +23,7 @@ namespace guided {
 
 namespace {
 constexpr size_t kMaxExamined = 64;
-constexpr size_t kMaxThreads = 64;      // threads on the way to a repetition
+constexpr size_t kMaxThreads = 64;      // threads on the way to a repetition or to the next entry
 constexpr int64_t kMaxBytes = 1 << 14;  // of a text
 }  // namespace
 
@@ -52,8 +52,8 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   return text_bytes_[config] = sum;
 }
 
-// The nearest thread at which characters or digits can be repeated, if no entry ends before it, and the number of bytes
-// to it.
+// The nearest thread at which characters or digits can be repeated, and the number of bytes to it. The search does not
+// go beyond the end of an entry.
 std::optional<std::pair<Thread, int64_t>> BudgetMasks::nearest_repeat(const Thread& thread) {
   const Grammar& g = arena_.grammar();
   std::vector<std::pair<Thread, int64_t>> queue{{thread, 0}};
@@ -167,8 +167,8 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
     const int verdict = when_to_examine(state, out.bytes);
     if (verdict > 0 && out.is_known)
       each_token([&](int32_t token) {
-        (verdict == 1 ? out.if_alive : out.always).push_back(token);
-        out.is_known = out.always.size() <= kMaxExamined;
+        (verdict == 1 ? out.conditional_tokens : out.unconditional_tokens).push_back(token);
+        out.is_known = out.unconditional_tokens.size() <= kMaxExamined;
       });
   };
   out.is_known = !table.overflow;
@@ -180,9 +180,9 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
       add(state, [&](auto&& add_token) { add_token(token); });
     });
   }
-  out.has_many_if_alive = out.if_alive.size() > kMaxExamined;
-  if (out.has_many_if_alive) out.if_alive = {};
-  arena_.charge(sizeof(Bound) + 64 + 4 * (out.if_alive.size() + out.always.size()));
+  out.has_many_conditional_tokens = out.conditional_tokens.size() > kMaxExamined;
+  if (out.has_many_conditional_tokens) out.conditional_tokens = {};
+  arena_.charge(sizeof(Bound) + 64 + 4 * (out.conditional_tokens.size() + out.unconditional_tokens.size()));
   return out;
 }
 
@@ -221,10 +221,10 @@ int64_t BudgetMasks::reach_bound(int32_t state) {
     for (int64_t values = uniqueness.count_values(t.mem) + masks_.vocabulary().max_token_bytes; values > 0; values /= 2)
       ++extra_bytes;
     max_distance = std::max(max_distance, b.bytes + extra_bytes);
-    uncertain_tokens.insert(uncertain_tokens.end(), b.always.begin(), b.always.end());
+    uncertain_tokens.insert(uncertain_tokens.end(), b.unconditional_tokens.begin(), b.unconditional_tokens.end());
     if (!uniqueness.may_become_seen(t.mem)) continue;
-    if (b.has_many_if_alive) return kUnreachable;
-    uncertain_tokens.insert(uncertain_tokens.end(), b.if_alive.begin(), b.if_alive.end());
+    if (b.has_many_conditional_tokens) return kUnreachable;
+    uncertain_tokens.insert(uncertain_tokens.end(), b.conditional_tokens.begin(), b.conditional_tokens.end());
   }
   for (int32_t token : uncertain_tokens)
     if (const int64_t needed_tokens = distance_after(state, token); needed_tokens < INT64_MAX)

@@ -10,9 +10,9 @@ namespace guided {
 namespace {
 constexpr int64_t kNotComputed = -1, kInProgress = -2;
 constexpr int64_t kPositionWork = 4;
-constexpr int kMaxNesting = 1000;             // nested positions
-constexpr int64_t kMinSearchedStates = 6000;  // the fewest states that a search of new_entry.hpp examines
-constexpr int64_t kNewEndBytes = 10;  // with two choices for each of these bytes, there are more ends than values
+constexpr int kMaxNesting = 1000;             // the deepest recursion of rest() and longest_from()
+constexpr int64_t kMinSearchedStates = 6000;  // a search of new_entry.hpp examines this many before it gives up
+constexpr int64_t kNewEndBytes = 10;  // with two choices for each of these bytes, more ends than seen values exist
 constexpr int64_t kNewEndBytesOfStrings = 16;  // the same for unbounded strings, whose search has no limit
 bool is_reachable(int64_t cost) { return cost < kUnreachable; }
 int64_t bytes_of(int64_t cost) { return cost / kByteCost + 1; }
@@ -44,8 +44,8 @@ const RestBound::Entry& RestBound::entry_at(int32_t start) {
   return out;
 }
 
-// If at least two characters or digits lead from a position back to itself, possibly through another iteration, texts
-// of equal length have many values. Returns the bytes of each such character, or 0 if there are none.
+// If at least two bytes, or two escape sequences, lead from a position back to itself, possibly through another
+// iteration, there are many values of equal length. Returns their length in bytes (1 or 2), or 0 if there are no two.
 int RestBound::loop_bytes(int32_t position) const {
   auto leads_back = [&](int32_t from) {
     const Position& p = grammar_.positions[from];
@@ -69,10 +69,10 @@ int RestBound::loop_bytes(int32_t position) const {
   return loop_count > 1 ? 2 : 0;
 }
 
-// Collects the positions inside entries that are one of a few strings (`is_finite`) or inside all others, and inside the
-// rules that they call. Returns false if there is more than bytes and counts, such as nested entries or control tokens.
+// Collects the positions inside entries that are one of a few strings (if `is_finite`) or inside all other entries, and
+// in the rules called there. Returns false if they have more than bytes and counts, such as nested entries.
 bool RestBound::collect_inside(bool is_finite, std::vector<int32_t>& positions) {
-  // By rule: the number of frames that contain its positions, including its own frame.
+  // By rule: how many frames are open at its positions, including its own.
   std::vector<int64_t> frame_counts(grammar_.rules.size(), 0);
   for (const EffectEdge& e : grammar_.effects)
     if (e.effect.op == Effect::Begin && arena_.finite_strings().begins_one_of_few(e.to) == is_finite)
@@ -97,7 +97,7 @@ bool RestBound::collect_inside(bool is_finite, std::vector<int32_t>& positions) 
   return true;
 }
 
-// Calls visit(position, bytes) for the next positions in an entry, in the same frame or in a called one.
+// Calls callback(next position, bytes) for each next position in an entry, in the same frame or in a called one.
 template <class Callback>
 void RestBound::for_each_successor_in_entry(int32_t position, Callback&& callback) const {
   const Position& p = grammar_.positions[position];
@@ -110,9 +110,9 @@ void RestBound::for_each_successor_in_entry(int32_t position, Callback&& callbac
   }
 }
 
-// Computes the bytes of an entry that must end with an unseen value. Returns false if they are unknown. From each
-// position inside, either a loop is nearby, which gives an unseen value after a few rounds, or there are no loops, so
-// that there is a longest text.
+// Computes the bytes of an entry that must end with an unseen value. Returns false if they are unknown. They are known
+// if each position inside has a loop nearby (a few rounds of it give an unseen value) or no loop after it (so there is
+// a longest text).
 bool RestBound::bound_entries() {
   max_seen_ = INT32_MAX;
   std::vector<int32_t> positions, few_string_positions;
@@ -127,8 +127,8 @@ bool RestBound::bound_entries() {
         std::max(end_bytes, times(bytes_of(tree_.cost(position)), rule.kind == RuleKind::Counter ? rule.min + 1 : 1));
     if (const int bytes = loop_bytes(position); bytes > 0) bytes_to_new_value[position] = (bytes - 1) * new_end_bytes;
   }
-  for (bool changed = true; changed;) {
-    changed = false;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
     for (size_t i = positions.size(); i-- > 0;) {
       CallMeter::work(kPositionWork);
       int64_t min_bytes = bytes_to_new_value.contains(positions[i]) ? bytes_to_new_value[positions[i]] : kUnreachable;
@@ -139,7 +139,7 @@ bool RestBound::bound_entries() {
       });
       if (min_bytes == previous) continue;
       bytes_to_new_value[positions[i]] = min_bytes;
-      changed = true;
+      has_changed = true;
     }
   }
   for (int32_t position : positions) {
@@ -147,7 +147,7 @@ bool RestBound::bound_entries() {
     max_bytes = std::max(max_bytes, it != bytes_to_new_value.end() ? it->second + end_bytes + new_end_bytes
                                                                    : longest_from(position, longest_bytes, 0));
   }
-  // For one of a few strings, an unseen string is looked up; for other entries, an unseen value is searched.
+  // Seen values are limited only for a search: for one of a few strings, an unseen string is looked up.
   if (!positions.empty() && is_reachable(max_bytes))
     max_seen_ = static_cast<int32_t>(
         std::min(are_unbounded ? INT32_MAX : kMinSearchedStates / (max_bytes + 1), int64_t{1} << (new_end_bytes - 1)));
@@ -174,7 +174,7 @@ bool RestBound::may_still_count() const {
 int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, int64_t>& longest_lengths,
                                 int depth) const {
   auto [it, inserted] = longest_lengths.try_emplace(position, kUnreachable);
-  if (!inserted || depth > kMaxNesting) return it->second;  // in progress, so there is a loop
+  if (!inserted || depth > kMaxNesting) return it->second;  // in progress, so there is a loop; or nested too deeply
   int64_t out = 0;
   const Position& p = grammar_.positions[position];
   for (const EffectEdge& edge : grammar_.effects_of(p))
@@ -182,8 +182,8 @@ int64_t RestBound::longest_from(int32_t position, std::unordered_map<int32_t, in
   grammar_.each_next(p,
                      [&](int32_t to) { out = std::max(out, plus(1, longest_from(to, longest_lengths, depth + 1))); });
   for (const CallEdge& call : grammar_.calls_of(p)) {
-    const int64_t rule_cost = longest_from(grammar_.rules[call.rule].start, longest_lengths, depth + 1);
-    out = std::max(out, plus(rule_cost, longest_from(call.after, longest_lengths, depth + 1)));
+    const int64_t rule_length = longest_from(grammar_.rules[call.rule].start, longest_lengths, depth + 1);
+    out = std::max(out, plus(rule_length, longest_from(call.after, longest_lengths, depth + 1)));
   }
   return longest_lengths[position] = out;
 }
@@ -203,8 +203,8 @@ RestBound::RegisterEffects RestBound::effects_of_rule(int32_t r) const {
   return effects;
 }
 
-// Whether the tree's text only depends on the register at the start of an iteration or member, with all members to
-// choose from, and at the end of a member, where the frame ends or another member follows.
+// Whether the tree's text depends on the register only in two places: where an iteration or member begins, with all
+// members to choose from; and after a member, where the frame ends or another member follows.
 bool RestBound::is_supported_pattern(int32_t r, const RegisterEffects& effects) const {
   const Rule& rule = grammar_.rules[r];
   if (rule.kind == RuleKind::Plain) return effects.puts.empty() && effects.incs.empty() && effects.more_effects.empty();
@@ -232,9 +232,9 @@ bool RestBound::is_supported_pattern(int32_t r, const RegisterEffects& effects) 
   return true;
 }
 
-// The most iterations of the tree's text after the minimum. If any number of iterations is allowed, the text ends at
-// once. Otherwise it follows the tree until a guard forbids this. Then the number of remaining iterations is less than
-// the number of bytes that the text would have had, since each iteration has at least one byte.
+// The most iterations of the tree's text after the minimum. If any number of iterations is allowed, the text ends right
+// after the minimum. Otherwise it follows the tree until a guard forbids this. Then fewer iterations remain than the
+// tree's text would have had bytes, since each iteration has at least one byte.
 int64_t RestBound::count_more_iterations(int32_t r) const {
   const Rule& rule = grammar_.rules[r];
   bool allows_any_count = true;
@@ -253,7 +253,7 @@ int64_t RestBound::count_more_iterations(int32_t r) const {
   return allows_any_count ? 1 : 2 * max_bytes + 2;
 }
 
-// The cost of the text along the tree, from a position to the end of the frame or to the frame's next iteration or
+// The tokens of the text along the tree, from a position to the end of the frame or to the frame's next iteration or
 // member.
 int64_t RestBound::rest(int32_t pos, int depth) {
   if (rests_[pos] == kNotComputed && depth > kMaxNesting) return kUnreachable;
@@ -286,7 +286,7 @@ bool RestBound::reads_byte(int32_t pos) const {
   return true;
 }
 
-// Follows the same step as ShortestText::choose() if no effect on the register applies.
+// The rest along ShortestText::choose(); 0 where an effect on the register applies (see register_cost()).
 int64_t RestBound::rest_along_tree(int32_t pos, int depth) {
   const Position& p = grammar_.positions[pos];
   if (p.accept || !is_reachable(tree_.cost(pos))) return 0;  // no thread reaches a position without an end
@@ -331,14 +331,14 @@ int64_t RestBound::tokens_for_run(int32_t pos) const {
   return min_tokens;
 }
 
-// The largest rest after any of these effects.
+// The largest rest after any of `effects`.
 int64_t RestBound::max_rest(const std::vector<int32_t>& effects, int depth) {
   int64_t out = 0;
   for (int32_t i : effects) out = std::max(out, rest(grammar_.effects[i].to, depth));
   return out;
 }
 
-// The cost of a rule's shortest text.
+// The cost of a rule's shortest text, in tokens. (The tree's own costs are in bytes.)
 int64_t RestBound::rule_cost(int32_t r, int depth) {
   if (rule_costs_[r] == kInProgress) return kUnreachable;
   if (rule_costs_[r] != kNotComputed) return rule_costs_[r];
@@ -393,7 +393,7 @@ int64_t RestBound::permutation_cost(int32_t r, int depth) {
   return plus(sum, times(max_member_cost, rule.min));
 }
 
-// The most that the register of a frame may still require, whatever it contains; for a counter, per iteration.
+// The most tokens that the register of a frame may still require, whatever it contains; for a counter, per iteration.
 int64_t RestBound::register_cost(int32_t r) {
   const Rule& rule = grammar_.rules[r];
   const RegisterEffects& effects = effects_[r];

@@ -7,15 +7,15 @@
 // in tokens or, as a first attempt, with one token per byte.
 //
 // How: the number of tokens that a frame on the stack still needs is bounded by its position and by the maximum that
-// its register can still require. A token may leave frames, which only makes the rest shorter. It then ends in the
-// innermost remaining frame, or in a frame that is called from there. So the bound assumes the worst position of that
-// rule and of all rules that it calls. In recursive rules, one token can open many frames. But each of these frames
-// begins with a byte from a known set, so their number is at most the number of such bytes in one token
+// its register can still require. A token may leave frames, which only makes the rest shorter. The token then ends in
+// the innermost remaining frame, or in a frame that is called from there. So the bound assumes the worst position in
+// the rule of that frame and in all rules that it calls. In recursive rules, one token can open many frames. But each
+// of these frames begins with a byte from a known set, so their number is at most the number of such bytes in one token
 // (rest_rules.cpp).
 //
-// The shortest end of an entry may repeat a seen value (uniqueness.hpp). Then the entry needs another end. If it can
-// always reach a loop over two characters within a few bytes, a few more bytes make it an unseen value. If the entry is
-// one of a few strings (finite_string_sets.hpp), the longest of them is the bound.
+// The shortest end of an entry may repeat a seen value (uniqueness.hpp). Then the entry needs another end. If an entry
+// can always reach a loop over two characters within a few bytes, a few more bytes make it an unseen value. If the
+// entry is one of a few strings (finite_string_sets.hpp), the longest of them is the bound.
 //
 // The bound is unknown (kUnreachable) for vocabularies in which some byte is not a token, for arrays and objects that
 // must differ, and for permutations whose separators differ. Cost: linear in the positions of the grammar, once; one
@@ -56,7 +56,7 @@ class RestBound {
   struct Entry {
     std::vector<int32_t> positions_inside, after_entry;  // positions of the entry's frame: in the entry; right after it
   };
-  struct Member {  // a rule in a strongly connected component of the call graph
+  struct RecursiveRule {  // a rule in a strongly connected component of the call graph
     int32_t rule;
     std::vector<int32_t> calling_positions, callees;
     int64_t max_recurrences_in_token;
@@ -88,9 +88,9 @@ class RestBound {
   void bound_rules();
   void bound_component(const std::vector<int32_t>& rules, const std::vector<int32_t>& component);
   int64_t max_bytes_in_token(const ByteSet& bytes) const;
-  int64_t max_recurrences(std::vector<Member>& members) const;
+  int64_t max_recurrences(std::vector<RecursiveRule>& recursive_rules) const;
   template <class IsLeftOut>
-  bool has_cycle(const std::vector<Member>& members, IsLeftOut&& is_left_out) const;
+  bool has_cycle(const std::vector<RecursiveRule>& recursive_rules, IsLeftOut&& is_left_out) const;
   ByteSet bytes_before_calls(int32_t rule, const std::vector<int32_t>& calling_positions, bool& reads_byte) const;
   ByteSet first_bytes(int32_t rule) const;
   int64_t rest_of_frame(const Thread& thread) const;
@@ -108,9 +108,10 @@ class RestBound {
   std::vector<int32_t> bounded_counters_;  // counters with an upper bound, inside entries
   int64_t entry_bytes_ = 0;                // the most bytes of an entry that must end with an unseen value
   int32_t max_seen_ = 0;                   // the most seen values in a scope for which `entry_bytes_` holds
-  std::vector<int64_t> rests_;  // by position: the rest to the end of the frame, or to its next iteration or member
-  std::vector<int32_t> path_;   // a chain of positions: the rest of each is computed after that of the next one
-  std::vector<int64_t> rule_costs_;  // by rule: the cost of its shortest text
+  // By position: the tokens that are still needed to the end of the frame, or to its next iteration or member.
+  std::vector<int64_t> rests_;
+  std::vector<int32_t> path_;        // a chain of positions: the rest of each is computed after that of the next one
+  std::vector<int64_t> rule_costs_;  // by rule: the tokens of its shortest text
   std::vector<RegisterEffects> effects_;
   std::vector<int64_t> register_costs_;   // by rule: the most that its register requires; for a counter, per iteration
   std::vector<int64_t> more_iterations_;  // by counter: the iterations after the minimum

@@ -31,68 +31,71 @@ void RestBound::bound_rules() {
 }
 
 void RestBound::bound_component(const std::vector<int32_t>& rules, const std::vector<int32_t>& component) {
-  int64_t worst_position = 0;    // from the worst position of a rule, or of a rule of another component that it calls
+  // The rest from the worst position of a rule, or of a rule of another component that it calls.
+  int64_t worst_rest = 0;
   int64_t rest_after_calls = 0;  // the sum over the rules of the worst rest after a call within the component
-  std::vector<Member> members;
+  std::vector<RecursiveRule> recursive_rules;
   for (int32_t r : rules) {
     const Rule& rule = grammar_.rules[r];
     const int64_t register_rest =
         rule.kind == RuleKind::Counter ? times(register_costs_[r], rule.min + more_iterations_[r]) : register_costs_[r];
     int64_t max_after_call = 0;
-    Member member{r, {}, {}, 0, true};
+    RecursiveRule recursive_rule{r, {}, {}, 0, true};
     for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
       const Position& p = grammar_.positions[pos];
       if (tree_.cost(pos) >= kUnreachable) continue;
-      worst_position = std::max(worst_position, plus(rests_[pos], register_rest));
+      worst_rest = std::max(worst_rest, plus(rests_[pos], register_rest));
       for (const CallEdge& call : grammar_.calls_of(p)) {
         const int64_t after_call = call.tail ? 0 : plus(rests_[call.after], register_rest);
         if (component[call.rule] != component[r]) {
-          worst_position = std::max(worst_position, plus(worst_rests_[call.rule], after_call));
+          worst_rest = std::max(worst_rest, plus(worst_rests_[call.rule], after_call));
         } else {
           max_after_call = std::max(max_after_call, after_call);
-          member.calling_positions.push_back(pos);
-          member.callees.push_back(call.rule);
+          recursive_rule.calling_positions.push_back(pos);
+          recursive_rule.callees.push_back(call.rule);
         }
       }
     }
     rest_after_calls = plus(rest_after_calls, max_after_call);
-    if (!member.calling_positions.empty()) members.push_back(std::move(member));
+    if (!recursive_rule.calling_positions.empty()) recursive_rules.push_back(std::move(recursive_rule));
   }
-  const int64_t recurrences = members.empty() ? 0 : 1 + max_recurrences(members);
-  for (int32_t r : rules) worst_rests_[r] = plus(worst_position, times(rest_after_calls, recurrences));
+  const int64_t recurrences = recursive_rules.empty() ? 0 : 1 + max_recurrences(recursive_rules);
+  for (int32_t r : rules) worst_rests_[r] = plus(worst_rest, times(rest_after_calls, recurrences));
 }
 
 // How often one token can return to any rule of a component. If a rule is on every cycle and reads a byte before its
 // calls, no rule recurs more often than this one. Of such rules, the one with the rarest bytes is used; if there are
 // none, all rules that read a byte before their calls are used together; if they are not on every cycle either, all
 // rules are used.
-int64_t RestBound::max_recurrences(std::vector<Member>& members) const {
+int64_t RestBound::max_recurrences(std::vector<RecursiveRule>& recursive_rules) const {
   ByteSet reading_bytes, all_bytes;
-  for (Member& m : members) {
+  for (RecursiveRule& m : recursive_rules) {
     const ByteSet bytes = bytes_before_calls(m.rule, m.calling_positions, m.reads_byte);
     m.max_recurrences_in_token = max_bytes_in_token(bytes);
     all_bytes |= bytes;
     if (m.reads_byte) reading_bytes |= bytes;
   }
-  std::sort(members.begin(), members.end(),
-            [](const Member& a, const Member& b) { return a.max_recurrences_in_token < b.max_recurrences_in_token; });
-  int tried = 0;
-  for (const Member& m : members)
-    if (m.reads_byte && tried++ < kMaxTriedRules &&
-        !has_cycle(members, [&](const Member& x) { return x.rule == m.rule; }))
+  std::sort(recursive_rules.begin(), recursive_rules.end(), [](const RecursiveRule& a, const RecursiveRule& b) {
+    return a.max_recurrences_in_token < b.max_recurrences_in_token;
+  });
+  int tried_count = 0;
+  for (const RecursiveRule& m : recursive_rules)
+    if (m.reads_byte && tried_count++ < kMaxTriedRules &&
+        !has_cycle(recursive_rules, [&](const RecursiveRule& x) { return x.rule == m.rule; }))
       return m.max_recurrences_in_token;
-  if (!has_cycle(members, [](const Member& x) { return x.reads_byte; })) return max_bytes_in_token(reading_bytes);
+  if (!has_cycle(recursive_rules, [](const RecursiveRule& x) { return x.reads_byte; }))
+    return max_bytes_in_token(reading_bytes);
   return max_bytes_in_token(all_bytes);
 }
 
 // Whether rules call each other in a cycle if some rules are left out.
 template <class IsLeftOut>
-bool RestBound::has_cycle(const std::vector<Member>& members, IsLeftOut&& is_left_out) const {
+bool RestBound::has_cycle(const std::vector<RecursiveRule>& recursive_rules, IsLeftOut&& is_left_out) const {
   std::unordered_map<int32_t, int32_t> numbers;
-  for (const Member& m : members)
+  for (const RecursiveRule& m : recursive_rules)
     if (!is_left_out(m)) numbers.emplace(m.rule, static_cast<int32_t>(numbers.size()));
   std::vector<std::vector<int32_t>> calls(numbers.size());
-  for (const Member& m : members)
+  for (const RecursiveRule& m : recursive_rules)
     if (auto it = numbers.find(m.rule); it != numbers.end())
       for (int32_t callee : m.callees)
         if (auto to = numbers.find(callee); to != numbers.end()) {
@@ -111,8 +114,8 @@ int64_t RestBound::max_bytes_in_token(const ByteSet& bytes) const {
   return out;
 }
 
-// The first bytes that a frame may have read when it is at one of these calls. Clears `reads_byte` if it may have read
-// none.
+// The first bytes that a frame may have read when it is at one of `calling_positions`. Clears `reads_byte` if it may
+// have read none.
 ByteSet RestBound::bytes_before_calls(int32_t r, const std::vector<int32_t>& calling_positions,
                                       bool& reads_byte) const {
   const Rule& rule = grammar_.rules[r];

@@ -2,9 +2,9 @@
 //
 // A breadth-first search over the graph of states and tokens: forwards to explore it, and backwards from the accepting
 // states to measure distances, which are stored. It is for small vocabularies and languages with few states, since
-// every token of every reachable state is followed once. It is first tried in a separate arena with a limit on work,
-// since nested counts may have as many states as counts, and a thread for each way to count. So whether distances are
-// exact depends on the grammar alone, not on earlier calls.
+// every token of every reachable state is followed once. The search is first tried in a separate arena with a limit on
+// work, since nested counts may have very many states, each with many threads. So whether distances are exact depends
+// on the grammar alone, not on earlier calls.
 // Cost: a few milliseconds, twice per grammar.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace guided {
 class TokenDistances {
  public:
   explicit TokenDistances(MaskBuilder& masks) : masks_(masks), arena_(masks.arena()) {}
-  // Whether all states that can be reached from the initial state can be followed within the limit.
+  // Whether the search from the initial state stays within the limit on work.
   bool is_affordable() const;
   // The distance of a state. Needs the arena's lock.
   int64_t find(int32_t state);

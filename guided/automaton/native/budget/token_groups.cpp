@@ -1,8 +1,9 @@
 // Groups the tokens that a state allows by the state to which they lead.
 //
-// In: a state. Out: its groups. How: if characters lead back to the state itself, as inside a string, the tokens that
-// consist of them are one set of the vocabulary (class_token_sets.hpp), and only the bytes after such characters are
-// walked. The same is possible one character later, for example after the quotation mark that opens a string.
+// In: a state. Out: its groups. How: some characters may lead back to the state itself, as inside a string. The tokens
+// that consist of them are one set of the vocabulary (class_token_sets.hpp). The walk then only follows other bytes
+// that come after such characters. The same is possible one character later, for example after the quotation mark that
+// opens a string.
 // Cost: a copy of that set, and the tokens with other characters; otherwise the trie nodes that the state reaches.
 #include <algorithm>
 #include <bit>
@@ -18,7 +19,7 @@ namespace {
 constexpr int kMinLoopClasses = 16;    // with fewer character classes, walking costs less than building their set
 constexpr int kMinSubtreeTokens = 64;  // if fewer tokens are below a node, they are walked
 
-// Whether each byte in lo..hi, and all continuation bytes that complete its character, lead to `goal`.
+// Whether each byte in lo..hi, followed by any `remaining` continuation bytes, leads from `from` to `goal`.
 bool characters_lead_to(Arena& arena, int32_t from, int lo, int hi, int remaining, int32_t goal) {
   int32_t last_state = kDead;
   for (int b = lo; b <= hi; ++b) {
@@ -32,7 +33,7 @@ bool characters_lead_to(Arena& arena, int32_t from, int lo, int hi, int remainin
 }
 
 // The character classes that lead a state back to itself.
-CharClasses loop_classes(Arena& arena, int32_t state) {
+CharClasses find_loop_classes(Arena& arena, int32_t state) {
   CharClasses looping = 0, not_looping = 0;
   for (int b = 0; b < 0x80; ++b) {
     const auto byte = static_cast<uint8_t>(b);
@@ -78,12 +79,12 @@ class TokenGrouper {
  private:
   struct Loop {
     CharClasses char_classes = 0;
-    std::shared_ptr<const ClassTokens> set;  // null if there are few such tokens
+    std::shared_ptr<const ClassTokens> set;  // null if few tokens consist of these classes
   };
 
   const Loop& loop_at(int32_t state) {
     const auto [it, inserted] = loops_.try_emplace(state);
-    if (inserted && (it->second.char_classes = loop_classes(arena_, state)) != 0)
+    if (inserted && (it->second.char_classes = find_loop_classes(arena_, state)) != 0)
       it->second.set = masks_.vocabulary().tokens_of_classes(it->second.char_classes, true);
     return it->second;
   }
@@ -101,8 +102,9 @@ class TokenGrouper {
         add(trie_.payloads()[i], state);
   }
 
-  // Adds the tokens at and below a node that is reached in a state, if some of the characters that were just read loop
-  // in the state. `read`: the classes of these characters; at the root, all classes. Returns false if they do not loop.
+  // Adds the tokens at and below a node that is reached in `state`, if characters of one of the classes `read` lead the
+  // state back to itself. `read`: the class of the character just read; at the root, all classes. Returns false if none
+  // of them does.
   bool add_loop(int32_t node_index, int32_t state, CharClasses read) {
     const Loop loop = loop_at(state);
     if (!loop.set || (loop.char_classes & read) == 0) return false;
@@ -119,7 +121,7 @@ class TokenGrouper {
       // set, or below an edge.
       const bool is_inside_only = b >= 0x80 && (loop.char_classes & kWholeCharacters);
       loop.set->each_edge(trie_, node, byte, [&](const ClassTokens::Edge& edge) {
-        // Other nodes are above `node_index`.
+        // Nodes with smaller numbers are not below this one.
         if (edge.node > node_index) add_subtree(edge.node, next, is_inside_only, loop.set.get());
       });
     }
@@ -135,7 +137,7 @@ class TokenGrouper {
     });
   }
 
-  // For states in which many characters lead to the same few states, in which characters loop.
+  // Adds all tokens. This suits states from which many characters lead to a few states with loops.
   void add_by_first_character(int32_t state) {
     struct FirstCharacter {
       int32_t node, state;

@@ -1,8 +1,9 @@
 // Inlines the rules that read one character.
 //
 // Problem: in `string ::= "\"" char* "\""`, the rule `char` ends after each character. A token such as `hello` would
-// leave the frame of `char` after its first letter. So nearly the whole vocabulary would be remainders of its token
-// table, and no character would be a loop (run/masks.hpp).
+// leave the frame of `char` after its first letter. So in its token table, nearly every token would be listed with a
+// remainder. And no character would lead back to the same position, so token tables could not use loops
+// (run/visited_points.hpp).
 //
 // How: the automaton of a *character rule* is small and has no cycles, calls, actions or control tokens. Its accepting
 // states have no edges, and many of its texts are a single character. A call is replaced by a copy of this automaton:

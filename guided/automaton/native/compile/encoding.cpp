@@ -48,7 +48,7 @@ class Encoder {
     int32_t boundary, residual;
   };
 
-  // The number of a residual. Its targets are counted in `targets_`.
+  // The number of a residual, whose targets are indices into `targets_`.
   int32_t intern_residual(const ResidualShapes::Residual& residual) {
     key_.assign(1, residual.shape);
     for (int32_t target : residual.targets) key_.push_back(targets_[target]);
@@ -56,7 +56,7 @@ class Encoder {
     return residuals_.intern(key_).number;
   }
 
-  // Adds the steps by the first bytes of the characters on the edges of a boundary.
+  // Adds the steps that read the first bytes of the characters on a boundary's edges.
   void add_first_steps(int32_t boundary, std::vector<Step>& steps) {
     text_edges_.clear();
     targets_.clear();
@@ -76,7 +76,7 @@ class Encoder {
     for (int32_t residual : first_residuals_) add_steps_of(residual, steps);
   }
 
-  // Adds the steps by the next digit of a residual.
+  // Adds the steps that read the next digit of a residual.
   void add_steps_of(int32_t residual, std::vector<Step>& steps) {
     const std::span<const int32_t> shape_and_targets = residuals_[residual];
     const std::vector<ResidualShapes::Step>& shape_steps = options_.shapes.steps_of(shape_and_targets[0], meter_);
@@ -89,14 +89,14 @@ class Encoder {
     }
   }
 
-  // The number of the state that consists of this boundary alone.
+  // The number of the state that consists of `boundary` alone.
   int32_t intern_boundary(int32_t boundary) {
     int32_t& number = boundary_numbers_[boundary];
     if (number < 0) number = intern({&boundary, 1}, {});
     return number;
   }
 
-  // The number of the state that consists of these boundaries and residuals, both sorted.
+  // The number of the state that consists of `boundaries` and `residuals`, which must be sorted.
   int32_t intern(std::span<const int32_t> boundaries, std::span<const int32_t> residuals) {
     key_.assign(boundaries.begin(), boundaries.end());
     key_.push_back(kSeparator);
@@ -157,16 +157,17 @@ class Encoder {
   // The next case: a boundary that reads a single character. Then this adds an edge that represents the spellings of
   // the character, and returns true.
   bool try_add_spelling(int32_t boundary) {
-    const Edge* only = nullptr;
+    const Edge* only_edge = nullptr;
     for (const Edge& e : dfa_.edges[boundary]) {
       if (!is_text(e.lo)) continue;
-      if (only || e.lo != e.hi) return false;
-      only = &e;
+      if (only_edge || e.lo != e.hi) return false;
+      only_edge = &e;
     }
-    if (!only) return false;
-    const auto [number, inserted] = spelling_numbers_.try_emplace(only->lo, static_cast<int32_t>(spellings_.size()));
+    if (!only_edge) return false;
+    const auto [number, inserted] =
+        spelling_numbers_.try_emplace(only_edge->lo, static_cast<int32_t>(spellings_.size()));
     if (inserted) {
-      std::shared_ptr<const Spelling> spelling = find_spelling(only->lo);
+      std::shared_ptr<const Spelling> spelling = find_spelling(only_edge->lo);
       if (spelling)
         spellings_.push_back(std::move(spelling));
       else
@@ -175,7 +176,7 @@ class Encoder {
     if (number->second == kNoSpelling) return false;
     inner_states_ += spellings_[number->second]->inner_states();
     const Symbol symbol = kSpelling + static_cast<Symbol>(number->second);
-    list_.push_back({symbol, symbol, intern_boundary(only->to)});
+    list_.push_back({symbol, symbol, intern_boundary(only_edge->to)});
     return true;
   }
 
@@ -184,13 +185,13 @@ class Encoder {
   std::shared_ptr<const Spelling> find_spelling(Symbol character) {
     Digest key = options_.digests[character >> kEncodingShift];
     key.add(0x5BE11ull << 32 | (character & ((Symbol{1} << kEncodingShift) - 1)));
-    std::shared_ptr<const Spelling> known = options_.spellings ? options_.spellings->find(key) : nullptr;
-    if (known) return known;
-    Dfa one;
-    const Edge edge{character, character, one.add(false) + 1};
-    one.add(true);
-    one.edges.set(0, {&edge, 1});
-    Dfa bytes = minimise(Encoder(one, options_, meter_, false).run().dfa, meter_);
+    std::shared_ptr<const Spelling> cached = options_.spellings ? options_.spellings->find(key) : nullptr;
+    if (cached) return cached;
+    Dfa single;
+    const Edge edge{character, character, single.add(false) + 1};
+    single.add(true);
+    single.edges.set(0, {&edge, 1});
+    Dfa bytes = minimise(Encoder(single, options_, meter_, false).run().dfa, meter_);
     const auto end = std::ranges::find(bytes.accept, 1) - bytes.accept.begin();
     if (std::ranges::count(bytes.accept, 1) != 1 || !bytes.edges[static_cast<int32_t>(end)].empty()) return nullptr;
     auto spelling = std::make_shared<Spelling>(Spelling{std::move(bytes), key});
@@ -241,7 +242,7 @@ class Encoder {
     }
   }
 
-  // Adds the edges of calls, tokens and actions after the byte edges. They lead from boundaries to boundaries.
+  // Adds the edges of calls, control tokens and actions after the byte edges. They lead from boundaries to boundaries.
   void add_non_text_edges(const std::vector<int32_t>& boundaries, std::vector<Edge>& list) {
     if (boundaries.size() == 1) {
       for (const Edge& e : dfa_.edges[boundaries[0]])
@@ -288,8 +289,9 @@ class Encoder {
   bool use_spellings_;
   Dfa out_;
   IntLists sets_;
-  IntLists residuals_;     // each a shape and its targets
-  int32_t first_set_ = 0;  // the state of the first set in `sets_`. In order, the states of `dfa_` come before it
+  IntLists residuals_;  // each a shape and its targets
+  // The number of the state for the first set in `sets_`. In run_in_order(), the states of `dfa_` come before it.
+  int32_t first_set_ = 0;
   std::unordered_map<Symbol, int32_t> spelling_numbers_;
   std::vector<std::shared_ptr<const Spelling>> spellings_;
   int64_t inner_states_ = 0;               // states that the layout will add for spellings

@@ -48,38 +48,43 @@ std::vector<Digest> compute_digests(const std::vector<LoweredRule>& rules, const
   std::vector<int32_t> component = components(graph);
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
-  std::vector<Digest> full(n), out(n);
-  for (const auto& list : members) {  // callees first
-    if (list.empty()) break;
-    const bool is_recursive = list.size() > 1 || std::ranges::find(graph[list[0]], list[0]) != graph[list[0]].end();
+  std::vector<Digest> full_digests(n), out(n);
+  for (const auto& component_rules : members) {  // callees first
+    if (component_rules.empty()) break;
+    const bool is_recursive =
+        component_rules.size() > 1 ||
+        std::ranges::find(graph[component_rules[0]], component_rules[0]) != graph[component_rules[0]].end();
     if (is_recursive) {
-      for (int32_t r : list) full[r] = Digest{1, 1};
+      for (int32_t r : component_rules) full_digests[r] = Digest{1, 1};
       size_t colour_count = 0;
-      for (size_t round = 0; round <= list.size(); ++round) {
-        std::vector<Digest> refined;
-        for (int32_t r : list) {
+      for (size_t round = 0; round <= component_rules.size(); ++round) {
+        std::vector<Digest> new_colours;
+        for (int32_t r : component_rules) {
           meter.work(1 + static_cast<int64_t>(rules[r].callees.size()));
-          refined.push_back(digest_content(rules[r], full, true));
+          new_colours.push_back(digest_content(rules[r], full_digests, true));
         }
-        for (size_t i = 0; i < list.size(); ++i) full[list[i]] = refined[i];
-        std::set<Digest> distinct(refined.begin(), refined.end());
-        if (distinct.size() == colour_count) break;
-        colour_count = distinct.size();
+        for (size_t i = 0; i < component_rules.size(); ++i) full_digests[component_rules[i]] = new_colours[i];
+        std::set<Digest> distinct_colours(new_colours.begin(), new_colours.end());
+        if (distinct_colours.size() == colour_count) break;
+        colour_count = distinct_colours.size();
       }
       std::set<std::pair<Digest, Digest>> quotient;
-      for (int32_t r : list) quotient.insert({full[r], digest_content(rules[r], full, true)});
+      for (int32_t r : component_rules)
+        quotient.insert({full_digests[r], digest_content(rules[r], full_digests, true)});
       Digest component_digest;
       for (const auto& [colour, content] : quotient) {
         component_digest.add(colour);
         component_digest.add(content);
       }
-      for (int32_t r : list) full[r].add(component_digest);
+      for (int32_t r : component_rules) full_digests[r].add(component_digest);
     } else {
-      full[list[0]] = digest_content(rules[list[0]], full, true);
-      if (later[list[0]] >= 0) full[list[0]].add(ir.later[later[list[0]]].digest);
+      full_digests[component_rules[0]] = digest_content(rules[component_rules[0]], full_digests, true);
+      if (later[component_rules[0]] >= 0)
+        full_digests[component_rules[0]].add(ir.later[later[component_rules[0]]].digest);
     }
   }
-  for (size_t r = 0; r < n; ++r) out[r] = rules[r].is_relative() ? digest_content(rules[r], full, false) : full[r];
+  for (size_t r = 0; r < n; ++r)
+    out[r] = rules[r].is_relative() ? digest_content(rules[r], full_digests, false) : full_digests[r];
   return out;
 }
 

@@ -36,11 +36,10 @@ struct Rule {
   bool substrings = false;                // plain, of the substrings of texts: no cycle, no calls, no actions
   // The maximum number of tokens of a text, counted by the register (run/token_counts.cpp). Such a rule has no calls.
   int64_t max_tokens = kUnbounded;
-  int64_t furthest_rest = 0;  // the largest TokenRest::tokens of the positions other than the start that do not accept
-  // A counter whose guards depend only on the count and on how much must at least follow. Its token tables fit every
-  // count.
+  int64_t furthest_rest = 0;  // the largest TokenRest::tokens of all non-accepting positions, except the start
+  // A counter whose guards only test the maximum (LoweredRule::is_relative). Its token tables fit every count.
   bool relative = false;
-  int64_t reach = 0;                               // the largest finite rest in a guard
+  int64_t reach = 0;                               // the largest finite `a` or `b` of an Inc
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
   std::vector<uint64_t> required_bits, once_bits;  // as bits; only members that can be written
   std::shared_ptr<const MemberChoices> choices;    // of a permutation with a condition
@@ -120,12 +119,12 @@ struct Grammar {
     return true;
   }
   std::span<const Position> positions_of(const Rule& rule) const {
-    return part(positions, rule.base, rule.base + rule.size);
+    return slice(positions, rule.base, rule.base + rule.size);
   }
   // The edges of a position.
-  std::span<const CallEdge> calls_of(const Position& p) const { return part(calls, p.call_lo, p.call_hi); }
-  std::span<const EffectEdge> effects_of(const Position& p) const { return part(effects, p.effect_lo, p.effect_hi); }
-  std::span<const TokenEdge> tokens_of(const Position& p) const { return part(tokens, p.token_lo, p.token_hi); }
+  std::span<const CallEdge> calls_of(const Position& p) const { return slice(calls, p.call_lo, p.call_hi); }
+  std::span<const EffectEdge> effects_of(const Position& p) const { return slice(effects, p.effect_lo, p.effect_hi); }
+  std::span<const TokenEdge> tokens_of(const Position& p) const { return slice(tokens, p.token_lo, p.token_hi); }
   // Calls visit(position) for all positions that bytes lead to. May visit a position more than once.
   template <class Visit>
   void each_next(const Position& p, Visit&& visit) const {
@@ -144,7 +143,7 @@ struct Grammar {
 
  private:
   template <class Item>
-  static std::span<const Item> part(const std::vector<Item>& items, int32_t lo, int32_t hi) {
+  static std::span<const Item> slice(const std::vector<Item>& items, int32_t lo, int32_t hi) {
     return {items.data() + lo, items.data() + hi};
   }
 };

@@ -14,7 +14,7 @@
 namespace guided {
 
 constexpr int kMaxDepth = 2000;    // the limit on the recursion over nodes
-constexpr int kShallowDepth = 48;  // up to this depth, every thread can lower nodes on its own stack
+constexpr int kShallowDepth = 48;  // up to this depth, every OS thread can lower nodes on its own stack
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr size_t kStackPerLevel = 32 << 10;
 #else

@@ -30,40 +30,40 @@ int32_t size_of(const std::vector<Item>& list) {
   return static_cast<int32_t>(list.size());
 }
 
-// Appends a part. Its indices are shifted by the sizes of the grammar's lists.
+// Appends the rules of `part`. Their indices are shifted by the sizes of the grammar's lists.
 void append_part(Grammar& g, const Grammar& part) {
-  const int32_t rule = size_of(g.rules), position = size_of(g.positions), name = size_of(g.names),
-                scope = size_of(g.known);
+  const int32_t first_rule = size_of(g.rules), first_position = size_of(g.positions), first_name = size_of(g.names),
+                first_scope = size_of(g.known);
   const Position::ListSizes sizes{.rows = size_of(g.next),
                                   .spans = size_of(g.spans),
                                   .calls = size_of(g.calls),
                                   .effects = size_of(g.effects),
                                   .tokens = size_of(g.tokens)};
   for (Rule r : part.rules) {
-    r.start += position;
-    r.base += position;
-    if (r.origin >= 0) r.origin += name;
-    for (RulePart& part : r.parts) part = {part.position + position, part.rule + rule};
+    r.start += first_position;
+    r.base += first_position;
+    if (r.origin >= 0) r.origin += first_name;
+    for (RulePart& inlined : r.parts) inlined = {inlined.position + first_position, inlined.rule + first_rule};
     g.rules.push_back(std::move(r));
   }
   for (Position p : part.positions) {
-    p.rule += rule;
+    p.rule += first_rule;
     p.shift_lists(sizes);
     g.positions.push_back(p);
   }
-  for (int32_t to : part.next) g.next.push_back(to < 0 ? to : to + position);
-  for (const ByteSpan& s : part.spans) g.spans.push_back({s.lo, s.hi, s.to + position});
-  for (const CallEdge& c : part.calls) g.calls.push_back({c.rule + rule, c.after + position, c.tail});
+  for (int32_t to : part.next) g.next.push_back(to < 0 ? to : to + first_position);
+  for (const ByteSpan& s : part.spans) g.spans.push_back({s.lo, s.hi, s.to + first_position});
+  for (const CallEdge& c : part.calls) g.calls.push_back({c.rule + first_rule, c.after + first_position, c.tail});
   for (EffectEdge e : part.effects) {
-    if (e.effect.op == Effect::Open) e.effect.a += scope;
-    g.effects.push_back({e.effect, e.to + position});
+    if (e.effect.op == Effect::Open) e.effect.a += first_scope;
+    g.effects.push_back({e.effect, e.to + first_position});
   }
-  for (const TokenEdge& t : part.tokens) g.tokens.push_back({t.token, t.to + position});
+  for (const TokenEdge& t : part.tokens) g.tokens.push_back({t.token, t.to + first_position});
   g.names.insert(g.names.end(), part.names.begin(), part.names.end());
   g.known.insert(g.known.end(), part.known.begin(), part.known.end());
   g.recursive |= part.recursive;
   if (g.token_rests.empty() && part.token_rests.empty()) return;  // no rule has a token limit
-  g.token_rests.resize(static_cast<size_t>(position));
+  g.token_rests.resize(static_cast<size_t>(first_position));
   g.token_rests.insert(g.token_rests.end(), part.token_rests.begin(), part.token_rests.end());
   g.token_rests.resize(g.positions.size());
 }

@@ -15,7 +15,7 @@
 // The digests of callers remain valid, too: they include the digest of the part's specification, and existing token
 // tables contain nothing that depends on the part.
 // Cost: a copy of the grammar and of the parts.
-// Limitation: such a rule must not call itself, directly or through others, or be an operand of a Boolean operation.
+// Limitation: a later rule must not call itself, directly or through others, or be an operand of a Boolean operation.
 #pragma once
 
 #include <memory>

@@ -40,14 +40,15 @@ Dfa rewrite_rule(const std::vector<LoweredRule>& rules, const std::vector<int32_
 
 // The left-corner graph.
 struct LeftCorners {
-  std::vector<std::vector<int32_t>> rules;    // by rule: its left corners
+  std::vector<std::vector<int32_t>> left_corners;  // by rule: its left corners
   std::vector<std::vector<uint8_t>> guarded;  // by rule and corner: it follows an action, or the rule has a register
   std::vector<int32_t> component;             // by rule: its strongly connected component
 
-  explicit LeftCorners(const std::vector<LoweredRule>& all) : rules(all.size()), guarded(all.size()) {
-    for (size_t r = 0; r < all.size(); ++r)
-      if (!all[r].automaton().empty()) find_corners(all[r], r);
-    component = components(rules);
+  explicit LeftCorners(const std::vector<LoweredRule>& all_rules)
+      : left_corners(all_rules.size()), guarded(all_rules.size()) {
+    for (size_t r = 0; r < all_rules.size(); ++r)
+      if (!all_rules[r].automaton().empty()) find_corners(all_rules[r], r);
+    component = components(left_corners);
   }
 
  private:
@@ -57,7 +58,7 @@ struct LeftCorners {
     for (size_t i = 0; i < reachable.size(); ++i)
       for (const Edge& e : dfa.edges[reachable[i]]) {
         if (is_call(e.lo)) {
-          rules[r].push_back(rule.callee(e));
+          left_corners[r].push_back(rule.callee(e));
           guarded[r].push_back(i > 0 || rule.kind != RuleKind::Plain);
         } else if (is_effect(e.lo) && std::ranges::find(reachable, e.to) == reachable.end()) {
           reachable.push_back(e.to);
@@ -73,7 +74,8 @@ bool has_left_recursion(const std::vector<LoweredRule>& rules) {
   std::vector<int32_t> members(rules.size(), 0);
   for (size_t r = 0; r < rules.size(); ++r) {
     if (++members[corners.component[r]] > 1) return true;
-    if (std::ranges::find(corners.rules[r], static_cast<int32_t>(r)) != corners.rules[r].end()) return true;
+    if (std::ranges::find(corners.left_corners[r], static_cast<int32_t>(r)) != corners.left_corners[r].end())
+      return true;
   }
   return false;
 }
@@ -84,12 +86,12 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
   const std::vector<int32_t>& component = corners.component;
   std::vector<std::vector<int32_t>> members(n);
   for (int32_t r = 0; r < n; ++r) members[component[r]].push_back(r);
-  std::vector<std::pair<int32_t, Dfa>> rewritten;
+  std::vector<std::pair<int32_t, Dfa>> rewritten_rules;
   int64_t states = 0;
   for (int32_t r = 0; r < n; ++r) {
     bool is_left_recursive = false;
-    for (size_t i = 0; i < corners.rules[r].size(); ++i)
-      if (component[corners.rules[r][i]] == component[r]) {
+    for (size_t i = 0; i < corners.left_corners[r].size(); ++i)
+      if (component[corners.left_corners[r][i]] == component[r]) {
         is_left_recursive = true;
         if (corners.guarded[r][i]) {
           meter.rule = rules[r].origin;
@@ -97,11 +99,11 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
         }
       }
     if (!is_left_recursive && members[component[r]].size() == 1) continue;
-    rewritten.emplace_back(r, rewrite_rule(rules, component, members[component[r]], r, meter));
-    states += rewritten.back().second.size();
+    rewritten_rules.emplace_back(r, rewrite_rule(rules, component, members[component[r]], r, meter));
+    states += rewritten_rules.back().second.size();
     meter.states(states);
   }
-  for (auto& [r, dfa] : rewritten) rules[r].replace_automaton(std::move(dfa));
+  for (auto& [r, dfa] : rewritten_rules) rules[r].replace_automaton(std::move(dfa));
 }
 
 }  // namespace guided

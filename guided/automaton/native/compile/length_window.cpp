@@ -13,7 +13,7 @@ struct Interval {
 };
 
 // Returns the length of each state's shortest rest: breadth first, backwards from the accepting states.
-std::vector<int64_t> shortest_rests(const Dfa& dfa) {
+std::vector<int64_t> find_shortest_rests(const Dfa& dfa) {
   const Predecessors predecessors(dfa);
   std::vector<int64_t> a(dfa.size(), -1);
   std::vector<int32_t> queue;
@@ -34,7 +34,7 @@ std::vector<int64_t> shortest_rests(const Dfa& dfa) {
 // Returns the length of each state's longest rest. It is infinite if the state can reach a cycle, because a trimmed
 // automaton reaches an end from each cycle. The search goes backwards in topological order, and never gets to states
 // that can reach a cycle.
-std::vector<int64_t> longest_rests(const Dfa& dfa) {
+std::vector<int64_t> find_longest_rests(const Dfa& dfa) {
   int32_t n = dfa.size();
   std::vector<int32_t> open_edges(n, 0);
   const Predecessors predecessors(dfa);
@@ -62,19 +62,19 @@ std::vector<int64_t> longest_rests(const Dfa& dfa) {
 
 // Whether the lengths of each state's rests form the given interval: checks the equation in length_window.hpp.
 bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
-  std::vector<Interval> parts;
+  std::vector<Interval> intervals;
   for (int32_t s = 0; s < dfa.size(); ++s) {
-    parts.clear();
-    if (dfa.accept[s]) parts.push_back({0, 0});
+    intervals.clear();
+    if (dfa.accept[s]) intervals.push_back({0, 0});
     for (const Edge& e : dfa.edges[s])
-      parts.push_back({rests[e.to].a + 1, rests[e.to].b == kUnbounded ? kUnbounded : rests[e.to].b + 1});
-    std::sort(parts.begin(), parts.end(), [](const Interval& x, const Interval& y) { return x.a < y.a; });
-    int64_t end = parts[0].b;
-    for (size_t i = 1; i < parts.size() && end != kUnbounded; ++i) {
-      if (parts[i].a > end + 1) return false;
-      end = parts[i].b == kUnbounded ? kUnbounded : std::max(end, parts[i].b);
+      intervals.push_back({rests[e.to].a + 1, rests[e.to].b == kUnbounded ? kUnbounded : rests[e.to].b + 1});
+    std::sort(intervals.begin(), intervals.end(), [](const Interval& x, const Interval& y) { return x.a < y.a; });
+    int64_t end = intervals[0].b;
+    for (size_t i = 1; i < intervals.size() && end != kUnbounded; ++i) {
+      if (intervals[i].a > end + 1) return false;
+      end = intervals[i].b == kUnbounded ? kUnbounded : std::max(end, intervals[i].b);
     }
-    if (parts[0].a != rests[s].a || end != rests[s].b) return false;
+    if (intervals[0].a != rests[s].a || end != rests[s].b) return false;
   }
   return true;
 }
@@ -83,27 +83,27 @@ bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
 
 Dfa unroll_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   if (dfa.empty()) return {};
-  const std::vector<int64_t> rest = shortest_rests(dfa);
+  const std::vector<int64_t> shortest_rest = find_shortest_rests(dfa);
   int64_t max_count = max >= 0 ? max : min;  // without an upper bound, counts above min are equivalent to min
   std::map<std::pair<int32_t, int64_t>, int32_t> ids;
-  std::vector<std::pair<int32_t, int64_t>> list;
+  std::vector<std::pair<int32_t, int64_t>> pairs;
   Dfa out;
   auto intern = [&](int32_t s, int64_t c) {
     auto [it, inserted] = ids.try_emplace({s, c}, out.size());
     if (inserted) {
       out.add(dfa.accept[s] && c >= min);
-      list.push_back({s, c});
+      pairs.push_back({s, c});
     }
     return it->second;
   };
   intern(0, 0);
   for (int32_t i = 0; i < out.size(); ++i) {
-    auto [s, c] = list[i];
+    auto [s, c] = pairs[i];
     if (c == max_count && max >= 0) continue;
     int64_t next = std::min(c + 1, max_count);
     std::vector<Edge> edges;
     for (const Edge& e : dfa.edges[s])
-      if (max < 0 || next + rest[e.to] <= max) edges.push_back({e.lo, e.hi, intern(e.to, next)});
+      if (max < 0 || next + shortest_rest[e.to] <= max) edges.push_back({e.lo, e.hi, intern(e.to, next)});
     meter.work(kLookup * static_cast<int64_t>(edges.size()) + 1);
     meter.states(out.size());
     out.edges.set(i, edges);
@@ -112,12 +112,13 @@ Dfa unroll_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
 }
 
 Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
-  std::vector<int64_t> a = shortest_rests(dfa), b = longest_rests(dfa);
+  std::vector<int64_t> a = find_shortest_rests(dfa), b = find_longest_rests(dfa);
   std::vector<Interval> rests(dfa.size());
   for (int32_t s = 0; s < dfa.size(); ++s) rests[s] = {a[s], b[s]};
   if (a[0] >= min && (max < 0 || (b[0] != kUnbounded && b[0] <= max)))
     return {.kind = Window::Everything, .dfa = {}, .effects = {}};
-  // If only the upper bound matters, the shortest rest decides; if only the lower bound matters, the longest rest.
+  // If only one of the bounds matters, a count always suffices: the shortest rest decides about the upper bound, and
+  // the longest about the lower one.
   const bool upper_matters = max >= 0, lower_matters = a[0] < min;
   if (upper_matters && lower_matters && !solves_equation(dfa, rests))
     return {.kind = Window::Unrolled, .dfa = minimise(unroll_window(dfa, min, max, meter), meter), .effects = {}};

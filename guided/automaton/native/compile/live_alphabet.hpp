@@ -8,8 +8,8 @@
 // the characters without a spelling in live bytes from an automaton over code points.
 // How: a form spells a code point as a sum of digits, one for each byte (forms.hpp). All sums of digits with live bytes
 // are computed from the last digit to the first, as sorted ranges. Sums above the largest code point are dropped.
-// Cost: O(ranges * live bytes per digit), once for each encoding of a vocabulary; the meter counts ranges as states.
-// O(edges * ranges) for an automaton.
+// Cost: O(ranges * live bytes per digit), once for each encoding of a vocabulary; the meter counts eight ranges as a
+// state. Removing characters from an automaton takes O(edges * ranges).
 #pragma once
 
 #include <memory>
@@ -29,12 +29,12 @@ struct LiveCharacters {
 
 class LiveAlphabet {
  public:
-  // `digests`: of the encodings; `cache`: a cache, may be null.
+  // `digests`: of the encodings. `cache` may be null.
   LiveAlphabet(const Encodings& encodings, const std::vector<Digest>& digests, const ByteSet& live,
                ContentCache<LiveCharacters>* cache, Meter& meter);
   // Removes the characters without a spelling in live bytes. States may become dead.
   Dfa remove_dead_characters(Dfa dfa) const;
-  // Whether all these characters have a spelling in live bytes. The ranges must be sorted and disjoint.
+  // Whether all `characters` have a spelling in live bytes. Their ranges must be sorted and disjoint.
   bool can_write_all(size_t encoding, const std::vector<Range>& characters) const;
   bool is_plain(size_t encoding, uint8_t character) const { return live_[encoding]->plain.has(character); }
 

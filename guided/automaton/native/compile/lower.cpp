@@ -26,7 +26,7 @@ bool is_recursive(const std::vector<LoweredRule>& rules) {
   return false;
 }
 
-// The indices of the items of a list, each of which occurs once.
+// Finds the index of an item in a list without duplicates.
 class Indices {
  public:
   explicit Indices(const std::vector<int32_t>& list) {
@@ -62,7 +62,8 @@ class RuleStore {
     Indices refs, scopes;
   };
 
-  // Returns the rule with its counters; references become indices into the key. Null if the key lacks a called rule.
+  // Returns the rule with its counters; references become indices into the key. Null if the key lacks a called rule
+  // that is no counter, or if counters are nested too deeply.
   std::shared_ptr<const CachedRule> make_cached(const LoweredRule& rule, const KeyIndices& key, int depth) {
     auto cached = std::make_shared<CachedRule>();
     cached->rule = rule.prepared;
@@ -99,7 +100,7 @@ class RuleStore {
 
   const std::vector<LoweredRule>& rules_;
   ByteCaches& caches_;
-  std::unordered_map<int32_t, std::shared_ptr<const CachedRule>> cached_counters_;  // closed ones, by rule
+  std::unordered_map<int32_t, std::shared_ptr<const CachedRule>> cached_counters_;  // the closed ones, by rule
 };
 
 // Encodes a rule's automaton in bytes and lays it out.

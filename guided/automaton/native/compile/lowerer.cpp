@@ -54,7 +54,8 @@ bool Lowerer::take_from_cache(size_t i, const Pending& p) {
   return true;
 }
 
-// Returns a cached rule with the numbers of this grammar. Its counters become rules of this grammar first.
+// Returns a cached rule that refers to rules and scopes by their numbers in this grammar. Adds to this grammar the
+// counters that the rule calls.
 LoweredRule Lowerer::instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding) {
   LoweredRule rule;
   for (int32_t ref : cached.refs)
@@ -157,22 +158,22 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       for (const Range& r : n.ranges) nfa.edge(from, base + r.lo, base + r.hi, to);
       return;
     case Kind::Text: {
-      int32_t at = from;
+      int32_t current = from;
       for (size_t i = 0; i < n.text.size(); ++i) {
         int32_t next = i + 1 == n.text.size() ? to : nfa.add();
-        nfa.edge(at, base + n.text[i], base + n.text[i], next);
-        at = next;
+        nfa.edge(current, base + n.text[i], base + n.text[i], next);
+        current = next;
       }
       if (n.text.empty()) nfa.move(from, to);
       return;
     }
     case Kind::Seq: {
-      int32_t at = from, loop = preceding_loop_;
+      int32_t current = from, loop = preceding_loop_;
       for (size_t i = 0; i < n.items.size(); ++i) {
         int32_t next = i + 1 == n.items.size() ? to : nfa.add();
         preceding_loop_ = loop;
-        build(nfa, n.items[i], enc, at, next, depth + 1);
-        at = next;
+        build(nfa, n.items[i], enc, current, next, depth + 1);
+        current = next;
         const IrNode& item = ir_.nodes[n.items[i]];
         if (item.kind == Kind::Repeat && item.max < 0)
           loop = item.items[0];
@@ -221,11 +222,11 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       return;
     case Kind::Dispatch: {
       if (operand_depth_ > 0 || enc != 0) throw Unsupported("Dispatch inside And, Not, Length or Encoded");
-      const int32_t base = nfa.states;
+      const int32_t first_state = nfa.states;
       nfa.splice(*ir_.nodes[n.items[0]].automaton, from, to);
       for (size_t i = 1; i < n.items.size(); ++i) {
         preceding_loop_ = -1;
-        build(nfa, n.items[i], enc, base + static_cast<int32_t>(n.text[i - 1]), to, depth + 1);
+        build(nfa, n.items[i], enc, first_state + static_cast<int32_t>(n.text[i - 1]), to, depth + 1);
       }
       preceding_loop_ = -1;
       return;
@@ -243,7 +244,8 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
   }
 }
 
-// Adds a separate rule for the substrings of texts, because their automaton is large, and deterministic already.
+// Adds a call of a separate rule for the substrings of texts, because their automaton is large, and deterministic
+// already. If rules are inlined here, the automaton is copied instead.
 void Lowerer::build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to) {
   const Dfa& dfa = *ir_.nodes[id].automaton;
   if (inlines_rules_ || operand_depth_ > 0) {
@@ -269,8 +271,8 @@ void Lowerer::build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, 
 
 // Returns the symbol of an action in the rule that is being built.
 Symbol Lowerer::effect_symbol(const Effect& effect) {
-  auto [it, added] = effects_->symbols.try_emplace(effect, kEffect + static_cast<Symbol>(effects_->effects.size()));
-  if (added) effects_->effects.push_back(effect);
+  auto [it, inserted] = effects_->symbols.try_emplace(effect, kEffect + static_cast<Symbol>(effects_->effects.size()));
+  if (inserted) effects_->effects.push_back(effect);
   return it->second;
 }
 

@@ -63,12 +63,12 @@ class Lowerer {
     }
   };
 
-  // ---- rules; functions return their numbers
+  // ---- rules
   bool take_from_cache(size_t i, const Pending& p);
   LoweredRule instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding);
   int32_t add_cached_counter(const std::shared_ptr<const CachedRule>& cached, const RuleKey& key, int32_t encoding);
-  int32_t request_rule(int32_t rule, int32_t encoding);  // a rule of the IR, to be built if it is new
-  int32_t add_synthetic(LoweredRule rule);               // a rule that the IR does not have
+  int32_t request_rule(int32_t rule, int32_t encoding);  // the number of the rule for a rule of the IR
+  int32_t add_synthetic(LoweredRule rule);               // the number of a rule that the IR does not have
   Dfa finish(const Nfa& nfa);                            // returns the minimal automaton, without the empty string
 
   // ---- regular languages, for the operands of And, Not and Length (code points of encoding 0)
@@ -114,7 +114,7 @@ class Lowerer {
   std::map<std::pair<int32_t, int32_t>, int32_t> rule_numbers_;  // by rule of the IR and encoding
   std::map<std::pair<int32_t, int32_t>, int32_t> substrings_;    // by node and encoding: the rule
   std::map<std::vector<int64_t>, int32_t> counters_;
-  std::unordered_map<std::shared_ptr<const CachedRule>, int32_t> cached_counters_;  // closed ones
+  std::unordered_map<std::shared_ptr<const CachedRule>, int32_t> cached_counters_;  // by closed counter
   std::unordered_map<int32_t, Dfa> regular_;
   bool inlines_rules_ = false;  // references are inlined instead of becoming calls
   int operand_depth_ = 0;       // nesting of And, Not and Length

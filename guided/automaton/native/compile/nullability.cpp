@@ -11,27 +11,28 @@ Nullability::Nullability(const IrGrammar& ir, Meter& meter) : ir_(ir), is_nullab
   std::vector<std::vector<int32_t>> nodes_of_rule(n), references(n);
   std::vector<int32_t> last_rule(ir.nodes.size(), -1);
   for (size_t r = 0; r < n; ++r) {
-    std::vector<int32_t>& list = nodes_of_rule[r];
+    std::vector<int32_t>& nodes = nodes_of_rule[r];
     auto visit = [&](int32_t id) {
       if (last_rule[id] == static_cast<int32_t>(r)) return;
       last_rule[id] = static_cast<int32_t>(r);
-      list.push_back(id);
+      nodes.push_back(id);
     };
     visit(ir.rules[r]);
-    for (size_t i = 0; i < list.size(); ++i) {
-      const IrNode& node = ir.nodes[list[i]];
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const IrNode& node = ir.nodes[nodes[i]];
       meter.work(1);
       if (node.kind == Kind::Ref) references[r].push_back(node.ref);
       for (int32_t c : node.items) visit(c);
       if (node.kind == Kind::Permutation) visit(node.ref);
     }
-    std::sort(list.begin(), list.end());
+    std::sort(nodes.begin(), nodes.end());
   }
   std::vector<int32_t> component = components(references);
   std::vector<std::vector<int32_t>> members(n);
   for (size_t r = 0; r < n; ++r) members[component[r]].push_back(static_cast<int32_t>(r));
   for (const auto& rules : members) {  // callees first
-    // In a component, nodes only become nullable, because Not never contains a recursive reference. So the loop ends.
+    // In a component, a nullable node stays nullable, because Not never contains a recursive reference. So the loop
+    // ends.
     size_t rounds = 2;
     for (int32_t r : rules) rounds += nodes_of_rule[r].size();
     for (bool has_changed = true; has_changed && rounds > 0; --rounds) {

@@ -18,9 +18,9 @@ void for_each_effect(const LoweredRule& rule, const Dfa& dfa, Visit&& visit) {
 
 // Whether one member of a permutation may follow another, that is, whether the separator can be written.
 bool has_separator(const LoweredRule& rule, const Dfa& dfa) {
-  bool found = false;
-  for_each_effect(rule, dfa, [&](const Effect& e) { found |= e.op == Effect::More; });
-  return found;
+  bool has_more_effect = false;
+  for_each_effect(rule, dfa, [&](const Effect& e) { has_more_effect |= e.op == Effect::More; });
+  return has_more_effect;
 }
 
 // Returns whether each member of a permutation can be written.
@@ -71,7 +71,8 @@ Dfa drop_unproductive_calls(const LoweredRule& rule, const std::vector<uint8_t>&
   return trim(std::move(dfa));
 }
 
-// Automata are trimmed already, so they change only if a call is removed.
+// Whether a rule generates text by calling only productive rules. If it calls no others, its automaton is used as it
+// is, because it is trimmed already.
 bool is_productive(const LoweredRule& rule, const std::vector<uint8_t>& productive) {
   if (!calls_unproductive(rule, productive)) return generates_text(rule, rule.automaton());
   return generates_text(rule, drop_unproductive_calls(rule, productive));

@@ -54,7 +54,7 @@ bool Lowerer::is_searched(const IrNode& n) const {
 
 void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
   int32_t item = n.items[0];
-  const bool searched = is_searched(n);
+  const bool may_start_anywhere = is_searched(n);
   preceding_loop_ = -1;
   if (n.max == 0) {
     nfa.move(from, to);
@@ -62,7 +62,7 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
   }
   int64_t copies = n.max < 0 ? n.min : n.max;
   const bool is_unrolled =
-      copies <= 1 || inlines_rules_ || searched || copies * weight_.of(item) <= UnrollWeight::kMaxWeight;
+      copies <= 1 || inlines_rules_ || may_start_anywhere || copies * weight_.of(item) <= UnrollWeight::kMaxWeight;
   if (!is_unrolled) {
     if (n.min == 0 || nullable_.is_nullable_node(item)) nfa.move(from, to);
     Symbol call = kCall + static_cast<Symbol>(counter_rule(n, enc, depth));
@@ -70,36 +70,36 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
     return;
   }
   meter_.states(copies);
-  int32_t at = from;
+  int32_t current = from;
   for (int64_t i = 0; i < n.min; ++i) {
     int32_t next = i + 1 == n.max ? to : nfa.add();
-    build(nfa, item, enc, at, next, depth + 1);
-    at = next;
+    build(nfa, item, enc, current, next, depth + 1);
+    current = next;
   }
   if (n.max < 0) {
     int32_t loop = nfa.add();
-    nfa.move(at, loop);
+    nfa.move(current, loop);
     build(nfa, item, enc, loop, add_move_back(nfa, loop), depth + 1);
     nfa.move(loop, to);
     return;
   }
   if (n.min == n.max) return;
   for (int64_t i = n.min; i < n.max; ++i) {
-    // A new state for each copy: a move from `from` itself could also skip its other edges.
+    // Each copy starts in a new state. Only this state gets the move to `to`.
     int32_t copy_start = nfa.add();
-    nfa.move(at, copy_start);
+    nfa.move(current, copy_start);
     nfa.move(copy_start, to);
     int32_t next = i + 1 == n.max ? to : nfa.add();
     build(nfa, item, enc, copy_start, next, depth + 1);
-    at = next;
+    current = next;
   }
 }
 
 // Returns the rule of x{m,n}: S --Inc--> x --> S, where S accepts. When the frame ends, the count must be at least m.
 int32_t Lowerer::counter_rule(const IrNode& n, int32_t enc, int depth) {
   std::vector<int64_t> key{n.items[0], enc, n.min, n.max};
-  auto found = counters_.find(key);
-  if (found != counters_.end()) return found->second;
+  auto known_counter = counters_.find(key);
+  if (known_counter != counters_.end()) return known_counter->second;
   const bool is_item_nullable = nullable_.is_nullable_node(n.items[0]);
   LoweredRule rule;
   Nfa body;

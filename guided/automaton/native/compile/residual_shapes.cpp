@@ -87,8 +87,8 @@ std::vector<ResidualShapes::Step> ResidualShapes::find_steps(const Form& form, i
       if (is_last) {
         while (i < segments.size() && segments[i].hi < value) ++i;
         if (i < segments.size() && segments[i].lo <= value) add(b, segments[i].to, {});
-      } else if (std::vector<Segment> part = clip(segments, value, value + rest); !part.empty()) {
-        add(b, kInside, make_residual(&form, digit + 1, std::move(part), meter));
+      } else if (std::vector<Segment> clipped = clip(segments, value, value + rest); !clipped.empty()) {
+        add(b, kInside, make_residual(&form, digit + 1, std::move(clipped), meter));
       }
     }
   }
@@ -105,8 +105,8 @@ const std::vector<ResidualShapes::Residual>& ResidualShapes::first_residuals(std
   }
   meter.work(static_cast<int64_t>(key_.size()) + kLookup);
   const auto [number, is_new] = edge_keys_.intern(key_);
-  if (is_new) firsts_.push_back(find_first_residuals(edges, meter));
-  return firsts_[number];
+  if (is_new) first_residuals_.push_back(find_first_residuals(edges, meter));
+  return first_residuals_[number];
 }
 
 std::vector<ResidualShapes::Residual> ResidualShapes::find_first_residuals(std::span<const Edge> edges, Meter& meter) {

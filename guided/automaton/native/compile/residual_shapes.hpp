@@ -39,7 +39,7 @@ class ResidualShapes {
   // The residuals before the first byte of the characters on the edges, one for each form. Each edge leads to a target;
   // targets are numbered in the order in which they occur. The result is valid until the next call.
   const std::vector<Residual>& first_residuals(std::span<const Edge> edges, Meter& meter);
-  // The steps by the next digit, sorted by byte. Valid until the next call.
+  // The steps that read the next digit, sorted by byte. Valid until the next call.
   const std::vector<Step>& steps_of(int32_t shape, Meter& meter);
 
  private:
@@ -64,9 +64,9 @@ class ResidualShapes {
   const Encodings& encodings_;
   const ByteSet& live_;
   IntLists shape_keys_, edge_keys_;
-  std::vector<Shape> shapes_;                  // by number in `shape_keys_`
-  std::vector<std::vector<Residual>> firsts_;  // by number in `edge_keys_`
-  std::vector<int32_t> numbers_;               // by target, while they are numbered; otherwise -1
+  std::vector<Shape> shapes_;                           // by number in `shape_keys_`
+  std::vector<std::vector<Residual>> first_residuals_;  // by number in `edge_keys_`
+  std::vector<int32_t> numbers_;  // by target: its number while targets are being numbered; otherwise -1
   std::vector<int32_t> key_;
 };
 

@@ -53,7 +53,8 @@ class Layout {
     }
   };
 
-  // Divides the bytes at the boundaries of all ranges. The classes need not be the coarsest: ranges may behave alike.
+  // Divides the bytes at the boundaries of all ranges. The classes need not be the coarsest: two of them may behave
+  // alike.
   void assign_byte_classes() {
     std::array<uint8_t, 257> is_boundary{};
     auto add_boundaries = [&](const Dfa& dfa) {

@@ -22,7 +22,8 @@ namespace guided {
 enum class RuleKind : uint8_t { Plain, Counter, Set };
 
 // An action: a transition that reads no byte, changes the frame's register or its scopes, and may have a guard.
-//   Inc           counter: adds 1, if a rest of `a` to `b` (or kUnbounded) further counts can lead into the bounds
+//   Inc           counter: adds 1, if the maximum allows `a` further iterations, and the minimum is reached with `b`
+//                 further iterations (always true if `b` is kUnbounded)
 //   Put           permutation: begins member `a`, if it may still be written
 //   More          permutation: begins a separator, if another member may follow
 //   Open, Close   begin and end a uniqueness scope (`a`: index of its known strings, `b`: their digest)
@@ -58,7 +59,7 @@ struct Position {
   bool accept = false;   // the rule may end here
   bool active = false;   // has edges for bytes or control tokens; configurations omit all other positions
   int32_t scopes = 0;    // the number of scopes that the frame has open here (uniqueness.hpp)
-  int32_t rest = 0;      // in a relative rule: how much the frame must at least still count
+  int32_t rest = 0;      // in a relative rule: the fewest iterations that the frame must still count
   bool boundary = true;  // a token may end here; false only if no whole tokens lead from here to an end
   ByteSet bytes;         // bytes with an edge
 

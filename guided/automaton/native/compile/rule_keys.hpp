@@ -1,4 +1,5 @@
-// Keys of rules: rules of different grammars with equal keys have equal automata, so a cache can serve both.
+// Keys of rules: rules with equal keys have equal automata, even in different grammars, so they can share one cached
+// automaton.
 //
 // In: an IR, and which of its rules are nullable. Out: the key of a rule, which consists of
 //  - a digest of its nodes, in which the referenced rules are numbered by their first occurrence,

@@ -79,14 +79,15 @@ struct LoweredRule {
   bool over_bytes = false;                                 // `dfa` is over bytes already
   RuleKind kind = RuleKind::Plain;
   bool substrings = false;                     // Plain: generates the substrings of texts (fsa/substrings.hpp)
-  int64_t max_tokens = kUnbounded;             // Plain, without calls: the limit on each text
+  int64_t max_tokens = kUnbounded;             // Plain, without calls: the limit on the tokens of a text
   int64_t min = 0, max = kUnbounded;           // Counter: bounds of the count; Set: bounds of the number of members
   std::vector<Effect> effects;                 // the actions on its edges, each once
   std::vector<uint8_t> required, repeatable;   // Set; repeatable: by member, an Occurrence
   std::shared_ptr<const Condition> condition;  // Set: what the members must satisfy together; null: none
   std::shared_ptr<const ConditionDiagrams> diagrams;  // of the condition
   int32_t origin = -1;                                // the IR rule from which it was made
-  std::vector<RulePart> parts;  // ascending; contains the rule itself only where it has edges of its own
+  // By ascending position. A position without entries belongs to this rule alone, any other one to the listed rules.
+  std::vector<RulePart> parts;
 
   const Dfa& automaton() const { return prepared ? prepared->automaton.dfa : dfa; }
   int32_t callee(const Edge& call) const {
@@ -109,7 +110,7 @@ struct LoweredRule {
   void replace_automaton(Dfa automaton);
   // Lays out the rule with its final automaton, in which a call is the number of a rule.
   void prepare(ByteAutomaton automaton);
-  // Whether this is a counter whose guards depend only on the count and on how much must at least follow.
+  // Whether this is a counter whose guards only test the maximum, that is, `b` of each Inc is kUnbounded.
   bool is_relative() const;
 };
 

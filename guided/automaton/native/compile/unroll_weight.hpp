@@ -1,4 +1,5 @@
-// Estimates the size of a node's automaton. It decides whether a counted repetition is unrolled or gets a register.
+// Estimates the size of a node's automaton. The estimate decides whether a counted repetition is unrolled or gets a
+// register.
 //
 // In: a node. Out: the approximate number of states of one copy; any number above kMaxWeight means "too large". Each
 // node is weighed once.

@@ -144,15 +144,16 @@ bool ComposedStates::mask(int32_t state, uint32_t* row) {
   }
   const auto [it, added] = masks_.try_emplace(state);
   if (added) {
-    std::vector<uint32_t> all(static_cast<size_t>(vocabulary_.words)), part_row(all);
+    std::vector<uint32_t> union_row(static_cast<size_t>(vocabulary_.words)), part_row(union_row);
     for (const Spot& spot : spots(state)) {
       part(spot.occurrence).mask(spot.state, part_row.data());
-      for (size_t i = 0; i < all.size(); ++i) all[i] |= part_row[i];
-      for (const LeavingTokens::LeavingToken& each : leaving_.find(spot)) set_bit(all.data(), each.token);
+      for (size_t i = 0; i < union_row.size(); ++i) union_row[i] |= part_row[i];
+      for (const LeavingTokens::LeavingToken& leaving_token : leaving_.find(spot))
+        set_bit(union_row.data(), leaving_token.token);
     }
-    set_end_tokens(accepting(state), all.data());
-    masks_memory_ += all.size() * 4 + 64;
-    it->second = std::move(all);
+    set_end_tokens(accepting(state), union_row.data());
+    masks_memory_ += union_row.size() * 4 + 64;
+    it->second = std::move(union_row);
   }
   std::ranges::copy(it->second, row);
   return true;
@@ -175,10 +176,10 @@ bool ComposedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_token
     } else {
       bound = true;
     }
-    for (LeavingTokens::LeavingToken& each : leaving_.find(spot)) {
-      if (each.distance < 0) each.distance = distance_from(each.to);
-      if (each.distance <= max_rest)
-        set_bit(row, each.token);
+    for (LeavingTokens::LeavingToken& leaving_token : leaving_.find(spot)) {
+      if (leaving_token.distance < 0) leaving_token.distance = distance_from(leaving_token.to);
+      if (leaving_token.distance <= max_rest)
+        set_bit(row, leaving_token.token);
       else
         bound = true;
     }
@@ -205,8 +206,8 @@ std::tuple<int64_t, int64_t, int64_t> ComposedStates::rests(int32_t state) {
   for (const Spot& spot : spots(state)) {
     max_rest =
         std::max(max_rest, std::get<2>(part(spot.occurrence).rests(spot.state)) + graph_.tokens_after(spot.occurrence));
-    for (LeavingTokens::LeavingToken& each : leaving_.find(spot))
-      max_rest = std::max(max_rest, each.distance = distance_from(each.to));
+    for (LeavingTokens::LeavingToken& leaving_token : leaving_.find(spot))
+      max_rest = std::max(max_rest, leaving_token.distance = distance_from(leaving_token.to));
   }
   return {max_rest, max_rest, max_rest};
 }
@@ -251,12 +252,12 @@ std::vector<int32_t> ComposedStates::controls(int32_t state) const {
 
 void ComposedStates::open_rules(int32_t state, std::vector<std::string>& out) const {
   for (const Spot& spot : spots(state)) {
-    std::vector<std::string> found;
+    std::vector<std::string> part_rules;
     {
       const StatesLock lock(part(spot.occurrence));
-      part(spot.occurrence).open_rules(spot.state, found);
+      part(spot.occurrence).open_rules(spot.state, part_rules);
     }
-    for (std::string& name : found)
+    for (std::string& name : part_rules)
       if (std::ranges::find(out, name) == out.end()) out.push_back(std::move(name));
   }
 }
@@ -286,9 +287,9 @@ std::vector<Spot> ComposedStates::spots_of(const std::vector<int32_t>& coded) co
   return out;
 }
 
-int32_t ComposedStates::import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& moved) {
+int32_t ComposedStates::import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& new_states) {
   SpotSet set = empty_set();
-  for (const Spot& spot : other.spots(state)) set.spots.push_back({spot.occurrence, moved.at(spot)});
+  for (const Spot& spot : other.spots(state)) set.spots.push_back({spot.occurrence, new_states.at(spot)});
   set.accepting = other.accepting(state);
   return intern(std::move(set));
 }
@@ -306,33 +307,33 @@ std::shared_ptr<ComposedStates> CompiledComposition::fresh() const {
   return states_over(std::move(parts));
 }
 
-// The parts themselves carry over their states.
+// First, each part transfers its states. Then the carried states are copied with the new states of their spots.
 std::shared_ptr<States> CompiledComposition::renewed(const std::shared_ptr<States>& old,
                                                      std::vector<int32_t>& carried) {
   std::lock_guard<std::mutex> lock(mutex_);
   ComposedStates& from = static_cast<ComposedStates&>(*old);
   std::vector<Spot> spots;
   {
-    std::lock_guard<std::mutex> reading(from.mutex());
+    std::lock_guard<std::mutex> from_lock(from.mutex());
     spots = from.spots_of(carried);
   }
-  std::map<Spot, int32_t> moved;
+  std::map<Spot, int32_t> new_states;
   std::vector<std::shared_ptr<States>> parts;
   for (size_t p = 0; p < graph_.parts().size(); ++p) {
-    std::vector<int32_t> own;
+    std::vector<int32_t> own_states;
     for (const Spot& spot : spots)
-      if (graph_.at(spot.occurrence).part == static_cast<int32_t>(p)) own.push_back(spot.state);
-    parts.push_back(graph_.parts()[p]->renewed(from.parts()[p], own));
+      if (graph_.at(spot.occurrence).part == static_cast<int32_t>(p)) own_states.push_back(spot.state);
+    parts.push_back(graph_.parts()[p]->renewed(from.parts()[p], own_states));
     size_t next = 0;
     for (const Spot& spot : spots)
-      if (graph_.at(spot.occurrence).part == static_cast<int32_t>(p)) moved[spot] = own[next++];
+      if (graph_.at(spot.occurrence).part == static_cast<int32_t>(p)) new_states[spot] = own_states[next++];
   }
   if (current_ == old || current_->parts() != parts || current_->is_broken()) renew(states_over(std::move(parts)));
-  const std::lock_guard<std::mutex> reading(from.mutex());
-  const StatesLock both(*current_, {});
-  const size_t before = current_->own_memory();
-  carry(carried, [&](int32_t state) { return current_->import(from, state, moved); });
-  current_->add_carried(current_->own_memory() - before);
+  const std::lock_guard<std::mutex> from_lock(from.mutex());
+  const StatesLock current_lock(*current_, {});
+  const size_t memory_before = current_->own_memory();
+  carry(carried, [&](int32_t state) { return current_->import(from, state, new_states); });
+  current_->add_carried(current_->own_memory() - memory_before);
   return current_;
 }
 

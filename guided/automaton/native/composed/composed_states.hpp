@@ -9,7 +9,8 @@
 // is alive in a part is alive in the whole grammar. A mask is the union of the masks of the parts and the tokens that
 // leave a part (leaving_tokens.hpp).
 //
-// The distance is the distance in the part, plus the shortest path through the parts after it.
+// The distance of a spot is the distance in its part, plus the shortest path through the parts after it. The distance
+// of a state is the smallest one of its spots, or 0 if the output may end.
 #pragma once
 
 #include <atomic>
@@ -53,10 +54,11 @@ class ComposedStates final : public States {
   bool is_broken() const override;
 
   const std::vector<std::shared_ptr<States>>& parts() const { return parts_; }
-  // Called with the lock held. spots_of: the spots of states (~state after an end token). import: copies a state of
-  // `other`. `moved`: for each of its spots, the new state of the part.
+  // The caller must hold the lock for the next two functions. The spots of states, each given as `state`, or `~state`
+  // after an end token.
   std::vector<Spot> spots_of(const std::vector<int32_t>& coded) const;
-  int32_t import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& moved);
+  // Copies a state of `other`. `new_states`: for each spot of that state, the new state of the part.
+  int32_t import(const ComposedStates& other, int32_t state, const std::map<Spot, int32_t>& new_states);
   size_t own_memory() const { return own_memory_.load(std::memory_order_relaxed); }
   void add_carried(size_t bytes) { memory_limit_.add_carried(bytes); }
 

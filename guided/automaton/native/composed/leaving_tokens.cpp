@@ -19,7 +19,7 @@ std::vector<LeavingTokens::LeavingToken>& LeavingTokens::find(Spot spot) {
   return tokens_by_spot_[spot] = std::move(walk.out);
 }
 
-// A part begins at these nodes.
+// Begins an occurrence at `nodes` of the trie.
 void LeavingTokens::enter(int32_t occurrence, const std::vector<int32_t>& nodes, Walk& walk) {
   Visits& visits = walk.visits.try_emplace(occurrence, vocabulary_.trie.nodes().size()).first->second;
   CallMeter::work(kLookup + static_cast<int64_t>(nodes.size()));
@@ -54,13 +54,13 @@ CharClasses LeavingTokens::classes_after(int32_t occurrence) {
     }
   }
   if (bytes.empty()) return 0;
-  CharClasses classes = kBrokenBytes;  // these have no other class, and neither have the characters after them
+  CharClasses classes = kBrokenBytes;  // the only class of broken bytes and of the characters after them
   bytes.each([&](uint8_t byte) { classes |= byte < 0x80 ? char_class_of_ascii(byte) : ~CharClasses{0}; });
   return classes_after_[occurrence] = classes;
 }
 
-// Walks below these nodes of the trie, from a state of a part. `visits`: of the part, if it begins at the nodes, so the
-// tokens that it reads have left another part; otherwise null.
+// Walks the trie below `nodes`, from a state of a part. `visits`: null for the part that tokens leave. Any other part
+// begins at `nodes`, so the tokens that it reads have left another part; then `visits` are its visited nodes.
 void LeavingTokens::follow(Spot from, const std::vector<int32_t>& nodes, Visits* visits, Walk& walk) {
   States& part = *parts_[graph_.at(from.occurrence).part];
   const CharClasses after = classes_after(from.occurrence);

@@ -9,8 +9,8 @@
 //    follows a program, only tokens with a backquote are walked.
 //  - Inside a long lexeme, most characters lead back to the state and the part cannot end. There, only the other
 //    characters are walked.
-//  - A part that may begin at each character, such as free text, soon reaches the states of an earlier beginning. No
-//    part is walked twice below a node in the same state.
+//  - A part that may begin at each character, such as free text, soon reaches the states of an earlier beginning. A
+//    part is not walked again below a node that it last visited in the same state.
 //
 // Cost: the visited nodes of the trie, once for each state; then a look-up.
 #pragma once
@@ -51,7 +51,7 @@ class LeavingTokens {
   class Visits {
    public:
     explicit Visits(size_t nodes) : pages_(nodes / kPageSize + 1) {}
-    // Records that the part begins at a node. Returns false if it is known.
+    // Records that the part begins at a node. Returns false if this was recorded before.
     bool enter(int32_t node) { return !std::exchange(page(node).is_entered[node % kPageSize], 1); }
     // Records the state of the part at a node. Returns false if the node was last visited in this state.
     bool visit(int32_t node, int32_t state) {
@@ -77,8 +77,9 @@ class LeavingTokens {
   };
   struct Walk {
     std::vector<LeavingToken> out;
-    std::map<int32_t, std::vector<int32_t>> exits;  // by occurrence: the nodes at which it ended; not followed yet
-    std::map<int32_t, Visits> visits;               // by occurrence
+    // By occurrence: nodes at which it may end, and below which the next parts have not been walked yet.
+    std::map<int32_t, std::vector<int32_t>> exits;
+    std::map<int32_t, Visits> visits;  // by occurrence
   };
   void enter(int32_t occurrence, const std::vector<int32_t>& nodes, Walk& walk);
   void follow(Spot from, const std::vector<int32_t>& nodes, Visits* visits, Walk& walk);

@@ -16,9 +16,9 @@ PartGraph::PartGraph(std::vector<std::shared_ptr<Compiled>> parts, std::vector<O
     if (number < 0 || static_cast<size_t>(number) >= count) throw std::out_of_range("there is no such part");
   };
   for (int32_t occurrence : first_) check(occurrence, occurrences_.size());
-  for (const Occurrence& each : occurrences_) {
-    check(each.part, parts_.size());
-    for (int32_t next : each.next) check(next, occurrences_.size());
+  for (const Occurrence& occurrence : occurrences_) {
+    check(occurrence.part, parts_.size());
+    for (int32_t next : occurrence.next) check(next, occurrences_.size());
   }
   compute_rests();
 }
@@ -31,7 +31,8 @@ void PartGraph::compute_rests() {
     const std::shared_ptr<States> states = part->states();
     part_tokens.push_back(states->distance(states->initial()));
   }
-  for (const Occurrence& each : occurrences_) rests_.push_back({.tokens = each.last ? 0 : kUnreachable, .parts = 0});
+  for (const Occurrence& occurrence : occurrences_)
+    rests_.push_back({.tokens = occurrence.last ? 0 : kUnreachable, .parts = 0});
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     for (size_t i = 0; i < occurrences_.size(); ++i)

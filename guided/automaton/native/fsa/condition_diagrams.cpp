@@ -3,11 +3,10 @@
 // In: a condition. Out: a diagram for each group of conjuncts that share slots, directly or indirectly.
 //
 // How: the size of a diagram depends on the order of its slots. Related members are usually declared next to each
-// other, so the first order is the order of the slots. If it makes a diagram too large, slots that occur in the same
-// parts of the formula are moved together: each part moves to the average position of its slots, and each slot to the
-// average position of its parts, where small parts have more weight. This is repeated (FORCE: Aloul, Markov and
-// Sakallah,
-// "FORCE: a fast and easy-to-implement variable-ordering heuristic", 2003).
+// other, so the order of the slots is tried first. If it makes a diagram too large, slots that occur in the same parts
+// of the formula are moved together: each part moves to the average position of its slots, and each slot to the average
+// position of its parts, where small parts have more weight. This is repeated (Aloul, Markov and Sakallah, "FORCE: a
+// fast and easy-to-implement variable-ordering heuristic", 2003).
 // Cost: linear in the size of the diagrams, which is limited. The meter counts the work.
 #include <algorithm>
 #include <numeric>
@@ -147,11 +146,11 @@ class PartsBuilder {
         options.emplace_back(level[condition_.slots[member]], uint64_t{1} << member_values_[member]);
       std::ranges::sort(options);
       size_t n = 0;
-      for (const auto& one : options)
-        if (n > 0 && options[n - 1].first == one.first)
-          options[n - 1].second |= one.second;
+      for (const auto& option : options)
+        if (n > 0 && options[n - 1].first == option.first)
+          options[n - 1].second |= option.second;
         else
-          options[n++] = one;
+          options[n++] = option;
       options.resize(n);
       return builder.any_of(options);
     }
@@ -162,10 +161,10 @@ class PartsBuilder {
   }
 
   // Combines the parts from the deepest level upwards, so each operation visits few levels of the intermediate result.
-  static int32_t combine(DiagramBuilder& builder, std::vector<int32_t>& parts, bool all) {
+  static int32_t combine(DiagramBuilder& builder, std::vector<int32_t>& parts, bool is_conjunction) {
     std::ranges::stable_sort(parts, std::greater<>(), [&](int32_t part) { return builder.level(part); });
-    int32_t out = all ? DiagramBuilder::kTrue : DiagramBuilder::kFalse;
-    for (int32_t part : parts) out = all ? builder.conjoin(out, part) : builder.disjoin(out, part);
+    int32_t out = is_conjunction ? DiagramBuilder::kTrue : DiagramBuilder::kFalse;
+    for (int32_t part : parts) out = is_conjunction ? builder.conjoin(out, part) : builder.disjoin(out, part);
     return out;
   }
 

@@ -12,9 +12,9 @@
 // Example: variables A with values 0 and 1, B with values 0, 1 and 2; "A is 1, or B is 2":
 //     A: root --0--> b, root --1--> c     B: b --2--> true; c --0, 1, 2--> true
 //
-// Cost: an operation takes time proportional to the number of these pairs, at most the product of both sizes. The sizes
-// depend on the order of the variables. The number of edges is limited. Nothing is recursive, because there may be many
-// levels.
+// Cost: an operation takes time proportional to the number of pairs that it visits, at most the product of both sizes.
+// The sizes depend on the order of the variables. The number of edges is limited. Nothing is recursive, because there
+// may be many levels.
 #pragma once
 
 #include <cstddef>

@@ -125,13 +125,13 @@ std::string MemberChoices::key(int32_t part, const SeenSet& seen) const {
 }
 
 bool MemberChoices::holds(int32_t part, const SeenSet& seen) const {
-  for (const ConditionDiagrams::Part* of : parts_[part].diagrams) {
-    int32_t node = of->diagram.nodes > 0 ? 0 : kDead;
-    CallMeter::work(std::ssize(of->slots));
-    for (size_t level = 0; node != kDead && level < of->slots.size(); ++level) {
-      const uint64_t options = domain(of->slots[level], seen);
+  for (const ConditionDiagrams::Part* diagram_part : parts_[part].diagrams) {
+    int32_t node = diagram_part->diagram.nodes > 0 ? 0 : kDead;
+    CallMeter::work(std::ssize(diagram_part->slots));
+    for (size_t level = 0; node != kDead && level < diagram_part->slots.size(); ++level) {
+      const uint64_t options = domain(diagram_part->slots[level], seen);
       const int32_t value = options & kAbsentOption ? 0 : __builtin_ctzll(options);
-      node = of->diagram.next(of->diagram.levels[level], node, value);
+      node = diagram_part->diagram.next(diagram_part->diagram.levels[level], node, value);
     }
     if (node == kDead) return false;
   }
@@ -187,9 +187,9 @@ struct MemberChoices::RemainingBounds {
     open_slots = choices.open_slots_without_level(seen);
     can_repeat = !choices.repeatable_members_.empty();
     int64_t open_levels = 0;
-    for (const ConditionDiagrams::Part* of : part.diagrams) {
-      CallMeter::work(std::ssize(of->slots));
-      for (int32_t slot : of->slots) {
+    for (const ConditionDiagrams::Part* diagram_part : part.diagrams) {
+      CallMeter::work(std::ssize(diagram_part->slots));
+      for (int32_t slot : diagram_part->slots) {
         const uint64_t options = choices.domain(slot, seen);
         can_repeat |= choices.repeats_[slot] && !(options & kAbsentOption);
         open_levels += (options & kAbsentOption) && options != kAbsentOption;
@@ -217,24 +217,24 @@ int64_t MemberChoices::open_slots_without_level(const SeenSet& seen) const {
 template <class Visit>
 void MemberChoices::for_each_repeated(const Part& part, const SeenSet& seen, bool is_needed, Visit&& visit) const {
   if (!is_needed) return;
-  for (const ConditionDiagrams::Part* of : part.diagrams)
-    for (int32_t slot : of->slots) {
+  for (const ConditionDiagrams::Part* diagram_part : part.diagrams)
+    for (int32_t slot : diagram_part->slots) {
       if (!repeats_[slot]) continue;
-      SeenSet after = with(seen, diagrams_->members[slot][0]);
-      after.last = seen.last;
-      visit(after, diagrams_->members[slot][0]);
+      SeenSet seen_after = with(seen, diagrams_->members[slot][0]);
+      seen_after.last = seen.last;
+      visit(seen_after, diagrams_->members[slot][0]);
     }
 }
 
 bool MemberChoices::has_counted_path(const Part& part, const SeenSet& seen) const {
   const RemainingBounds bounds(*this, part, seen);
   if (!bounds.is_possible) return false;
-  const std::vector<uint64_t> found = find_path_counts(part, seen, bounds);
+  const std::vector<uint64_t> path_counts = find_path_counts(part, seen, bounds);
   for (int64_t number = 0; number < bounds.distinct_counts; ++number)
-    if ((found[static_cast<size_t>(number) / 64] >> number % 64 & 1) && bounds.fits(number)) return true;
+    if ((path_counts[static_cast<size_t>(number) / 64] >> number % 64 & 1) && bounds.fits(number)) return true;
   bool out = false;
   for_each_repeated(part, seen, bounds.low > 0 && !bounds.can_repeat,
-                    [&](const SeenSet& after, int32_t) { out = out || has_counted_path(part, after); });
+                    [&](const SeenSet& seen_after, int32_t) { out = out || has_counted_path(part, seen_after); });
   return out;
 }
 
@@ -259,8 +259,9 @@ std::vector<uint64_t> MemberChoices::find_path_counts(const Part& part, const Se
           const int32_t value = __builtin_ctzll(left), next = diagram.next(diagram.levels[level], node, value);
           if (next == kDead) continue;
           const uint64_t* from = &rows[static_cast<size_t>(next) * words];
-          const bool adds = value > 0 && (options & kAbsentOption);
-          for (size_t w = 0; w < words; ++w) to[w] |= adds ? from[w] << 1 | (w > 0 ? from[w - 1] >> 63 : 0) : from[w];
+          const bool adds_member = value > 0 && (options & kAbsentOption);
+          for (size_t w = 0; w < words; ++w)
+            to[w] |= adds_member ? from[w] << 1 | (w > 0 ? from[w - 1] >> 63 : 0) : from[w];
         }
         if (!(to[top / 64] >> top % 64 & 1)) continue;
         to[top / 64] ^= uint64_t{1} << top % 64;
@@ -286,14 +287,15 @@ struct MemberChoices::Plan {
   int64_t total = kImpossible;
   std::vector<int32_t> members;
 
-  Plan(const MemberChoices& all, const Part& of, const SeenSet& set, const std::vector<int64_t>& given, int64_t limit)
-      : choices(all),
-        part(of),
-        seen(set),
-        costs(given),
-        max_cost(limit),
-        bounds(all, of, set),
-        rows(of.diagrams.size()) {
+  Plan(const MemberChoices& all_choices, const Part& planned_part, const SeenSet& seen_set,
+       const std::vector<int64_t>& member_costs, int64_t cost_limit)
+      : choices(all_choices),
+        part(planned_part),
+        seen(seen_set),
+        costs(member_costs),
+        max_cost(cost_limit),
+        bounds(all_choices, planned_part, seen_set),
+        rows(planned_part.diagrams.size()) {
     if (choices.counted_) find_members_without_level();
     for (size_t d = part.diagrams.size(); bounds.is_possible && d-- > 0;) bounds.is_possible = compute_costs(d);
     if (!bounds.is_possible) return;
@@ -323,8 +325,8 @@ struct MemberChoices::Plan {
     std::ranges::sort(cheapest_by_slot);
     for (int32_t member : choices.repeatable_members_)
       cheapest_repeatable = std::min(cheapest_repeatable, {cost(member), member});
-    for (const ConditionDiagrams::Part* of : part.diagrams)
-      for (int32_t slot : of->slots) {
+    for (const ConditionDiagrams::Part* diagram_part : part.diagrams)
+      for (int32_t slot : diagram_part->slots) {
         const int32_t member = choices.diagrams_->members[slot].empty() ? -1 : choices.diagrams_->members[slot][0];
         if (choices.repeats_[slot] && seen.has(static_cast<size_t>(member)))
           cheapest_repeatable = std::min(cheapest_repeatable, {cost(member), member});
@@ -341,9 +343,9 @@ struct MemberChoices::Plan {
     for (int64_t missing = bounds.low - number, i = 0; i < missing; ++i) {
       const bool is_repeatable =
           i == bounds.open_slots || cheapest_repeatable.first <= cheapest_by_slot[static_cast<size_t>(i)].first;
-      const auto [one, member] = is_repeatable ? cheapest_repeatable : cheapest_by_slot[static_cast<size_t>(i)];
+      const auto [unit_cost, member] = is_repeatable ? cheapest_repeatable : cheapest_by_slot[static_cast<size_t>(i)];
       const int64_t times = is_repeatable ? missing - i : 1;
-      sum = add_costs(sum, one > 0 && times > kImpossible / one ? kImpossible - 1 : one * times);
+      sum = add_costs(sum, unit_cost > 0 && times > kImpossible / unit_cost ? kImpossible - 1 : unit_cost * times);
       if (out && !seen.has(static_cast<size_t>(member))) out->push_back(member);
       if (is_repeatable) break;
     }
@@ -357,41 +359,44 @@ struct MemberChoices::Plan {
 
   // Calls visit(next node, cost, member or -1) for each open edge.
   template <class Visit>
-  void for_each_edge(const ConditionDiagrams::Part& of, size_t level, int32_t node, Visit&& visit) const {
-    const int32_t slot = of.slots[level];
+  void for_each_edge(const ConditionDiagrams::Part& diagram_part, size_t level, int32_t node, Visit&& visit) const {
+    const int32_t slot = diagram_part.slots[level];
     const uint64_t options = choices.domain(slot, seen);
     for (uint64_t left = options; left; left &= left - 1) {
-      const int32_t value = __builtin_ctzll(left), next = of.diagram.next(of.diagram.levels[level], node, value);
+      const int32_t value = __builtin_ctzll(left),
+                    next = diagram_part.diagram.next(diagram_part.diagram.levels[level], node, value);
       if (next == kDead) continue;
-      const bool adds = value > 0 && (options & kAbsentOption);
-      const int32_t member = adds ? choices.diagrams_->members[slot][static_cast<size_t>(value) - 1] : -1;
-      if (!adds) visit(next, int64_t{0}, -1);
-      if (adds && cost(member) < kImpossible) visit(next, cost(member), member);
+      const bool adds_member = value > 0 && (options & kAbsentOption);
+      const int32_t member = adds_member ? choices.diagrams_->members[slot][static_cast<size_t>(value) - 1] : -1;
+      if (!adds_member) visit(next, int64_t{0}, -1);
+      if (adds_member && cost(member) < kImpossible) visit(next, cost(member), member);
     }
   }
 
   // Calls visit(number after an edge, number before the edge).
   template <class Visit>
-  void for_each_count(bool adds, Visit&& visit) const {
+  void for_each_count(bool adds_member, Visit&& visit) const {
     for (int32_t number = 0; number < bounds.distinct_counts; ++number)
-      if (number + adds < bounds.distinct_counts)
-        visit(number, number + adds);
+      if (number + adds_member < bounds.distinct_counts)
+        visit(number, number + adds_member);
       else if (!bounds.is_bounded)
         visit(number, number);  // the last number stands for all larger ones
   }
 
   bool compute_costs(size_t d) {
-    const ConditionDiagrams::Part& of = *part.diagrams[d];
-    if (of.diagram.nodes == 0) return false;
-    rows[d].assign(static_cast<size_t>(of.diagram.nodes) * static_cast<size_t>(bounds.distinct_counts), kImpossible);
-    const int32_t end = of.diagram.nodes - 1;
+    const ConditionDiagrams::Part& diagram_part = *part.diagrams[d];
+    if (diagram_part.diagram.nodes == 0) return false;
+    rows[d].assign(static_cast<size_t>(diagram_part.diagram.nodes) * static_cast<size_t>(bounds.distinct_counts),
+                   kImpossible);
+    const int32_t end = diagram_part.diagram.nodes - 1;
     const bool is_last = d + 1 == part.diagrams.size();
     for (int32_t number = 0; number < bounds.distinct_counts; ++number)
       at(d, end, number) = is_last ? (number == 0 ? 0 : kImpossible) : at(d + 1, 0, number);
-    for (size_t level = of.slots.size(); level-- > 0;) {
-      CallMeter::work(1 + int64_t{of.diagram.end(level) - of.diagram.levels[level].first} * bounds.distinct_counts);
-      for (int32_t node = of.diagram.levels[level].first; node < of.diagram.end(level); ++node)
-        for_each_edge(of, level, node, [&](int32_t next, int64_t edge_cost, int32_t member) {
+    for (size_t level = diagram_part.slots.size(); level-- > 0;) {
+      CallMeter::work(1 + int64_t{diagram_part.diagram.end(level) - diagram_part.diagram.levels[level].first} *
+                              bounds.distinct_counts);
+      for (int32_t node = diagram_part.diagram.levels[level].first; node < diagram_part.diagram.end(level); ++node)
+        for_each_edge(diagram_part, level, node, [&](int32_t next, int64_t edge_cost, int32_t member) {
           for_each_count(member >= 0, [&](int32_t count_after, int32_t count_before) {
             at(d, node, count_before) =
                 std::min(at(d, node, count_before), add_costs(at(d, next, count_after), edge_cost));
@@ -403,13 +408,13 @@ struct MemberChoices::Plan {
 
   // Follows the edges that gave the cost of `number`, from the root to the end. Sets `number` to the number at the end.
   void follow_path(size_t d, int32_t& number) {
-    const ConditionDiagrams::Part& of = *part.diagrams[d];
+    const ConditionDiagrams::Part& diagram_part = *part.diagrams[d];
     int32_t node = 0;
-    for (size_t level = 0; level < of.slots.size(); ++level) {
+    for (size_t level = 0; level < diagram_part.slots.size(); ++level) {
       CallMeter::work(1 + bounds.distinct_counts);
       const int64_t path_cost = at(d, node, number);
       int32_t to = kDead, next_number = 0, written_member = -1;
-      for_each_edge(of, level, node, [&](int32_t next, int64_t edge_cost, int32_t member) {
+      for_each_edge(diagram_part, level, node, [&](int32_t next, int64_t edge_cost, int32_t member) {
         for_each_count(member >= 0, [&](int32_t count_after, int32_t count_before) {
           if (to != kDead || count_before != number || add_costs(at(d, next, count_after), edge_cost) != path_cost)
             return;
@@ -427,12 +432,12 @@ struct MemberChoices::Plan {
 
 std::optional<std::vector<int32_t>> MemberChoices::plan(int32_t part, const SeenSet& seen,
                                                         const std::vector<int64_t>& costs, int64_t max_cost) const {
-  const Part& of = parts_[part];
-  Plan best(*this, of, seen, costs, max_cost);
+  const Part& planned_part = parts_[part];
+  Plan best(*this, planned_part, seen, costs, max_cost);
   int64_t total = best.total;
-  for_each_repeated(of, seen, counted_ && best.bounds.low > 0 && !best.bounds.can_repeat,
-                    [&](const SeenSet& after, int32_t member) {
-                      Plan with_member(*this, of, after, costs, max_cost);
+  for_each_repeated(planned_part, seen, counted_ && best.bounds.low > 0 && !best.bounds.can_repeat,
+                    [&](const SeenSet& seen_after, int32_t member) {
+                      Plan with_member(*this, planned_part, seen_after, costs, max_cost);
                       const int64_t sum = add_costs(with_member.total, best.cost(member));
                       if (sum >= total) return;
                       total = sum;

@@ -5,17 +5,16 @@
 //
 // How, in two phases:
 //  1. Acyclic states, by hashing (Revuz, "Minimisation of acyclic deterministic automata in linear time", 1992). A
-//     state that reaches no cycle is processed after all its successors; two such states are equivalent if their
-//     signatures are equal. The *signature* of a state says whether it accepts, and for each range of symbols the class
-//     of its successor. If all cycles of the automaton are self-loops, this phase also handles these, and no second
-//     phase is needed. This covers literals, enumerations and texts like `[^"]*`.
+//     state that reaches no cycle is processed after all its successors. Two of these states are equivalent if and only
+//     if their signatures are equal. The *signature* of a state says whether it accepts, and for each range of symbols
+//     the class of its successor. If all cycles of the automaton are self-loops, this phase also handles the loops, and
+//     no second phase is needed. This covers literals, enumerations and texts like `[^"]*`.
 //  2. All other states, by partition refinement. At first, they form one class. A class is split by the signatures of
 //     its members, as in Moore's algorithm. As in Hopcroft's algorithm, only members with a successor that changed its
 //     class are examined again, and the largest part keeps the number of the class. So a state changes its class at
-// most
-//     log2(states) times.
-// The phases can be separated: a state of the first phase accepts finitely many texts, and a state of the second
-// infinitely many, so no two of them are equivalent.
+//     most log2(states) times.
+// No state of the first phase is equivalent to a state of the second, because only the latter accept infinitely many
+// texts. So the phases can be separated.
 //
 // Cost: O(edges) for the first phase, O(edges log states) for the second. The work is metered.
 #include <algorithm>
@@ -29,7 +28,7 @@ namespace guided {
 namespace {
 
 // Computes the signature of a state under the current classes: accept, then (lo, hi, class) of each edge. Adjacent
-// ranges with equal classes are joined. States without a class have the class -1.
+// ranges with equal classes are joined. An edge to a state without a class has the class -1.
 void compute_signature(const Dfa& dfa, int32_t s, const std::vector<int32_t>& classes, std::vector<int32_t>& out) {
   out.clear();
   out.push_back(dfa.accept[s]);
@@ -57,22 +56,22 @@ class Refinement {
         member_index_(n_, 0),
         is_dirty_(n_, 0) {
     if (!hash_acyclic(true)) hash_acyclic(false);
-    int32_t rest = class_count();
+    int32_t remaining_class = class_count();
     members_.emplace_back();
     dirty_.emplace_back();
     for (int32_t s = 0; s < n_; ++s)
       if (class_[s] < 0) {
-        class_[s] = rest;
-        member_index_[s] = static_cast<int32_t>(members_[rest].size());
-        members_[rest].push_back(s);
+        class_[s] = remaining_class;
+        member_index_[s] = static_cast<int32_t>(members_[remaining_class].size());
+        members_[remaining_class].push_back(s);
       }
-    if (members_[rest].empty()) {
+    if (members_[remaining_class].empty()) {
       members_.pop_back();
       return;
     }
-    dirty_[rest] = members_[rest];
-    for (int32_t s : dirty_[rest]) is_dirty_[s] = 1;
-    pending_.push_back(rest);
+    dirty_[remaining_class] = members_[remaining_class];
+    for (int32_t s : dirty_[remaining_class]) is_dirty_[s] = 1;
+    pending_.push_back(remaining_class);
   }
 
   const std::vector<int32_t>& run() {
@@ -81,7 +80,7 @@ class Refinement {
       pending_.pop_back();
       std::vector<int32_t> changed = std::move(dirty_[c]);
       dirty_[c].clear();
-      std::erase_if(changed, [&](int32_t s) { return class_[s] != c; });  // it is in another class now, and dirty there
+      std::erase_if(changed, [&](int32_t s) { return class_[s] != c; });  // the others are dirty in their new classes
       for (int32_t s : changed) is_dirty_[s] = 0;
       if (members_[c].size() > 1) split(c, changed);
     }
@@ -182,21 +181,23 @@ class Refinement {
       parts_[part_of(changed[i])].push_back(changed[i]);
     }
     // The other members still have equal signatures, so it is enough to examine one of them.
-    const size_t rest = members_[c].size() - changed.size();
-    const int32_t rest_part = rest ? part_of(members_[c][changed.size()]) : -1;
+    const size_t unchanged_count = members_[c].size() - changed.size();
+    const int32_t unchanged_part = unchanged_count ? part_of(members_[c][changed.size()]) : -1;
     if (keys_.size() == 1) return;
     int32_t largest_part = 0;  // keeps the number of the class
     size_t largest_size = 0;
     for (int32_t k = 0; k < keys_.size(); ++k) {
-      const size_t size = parts_[k].size() + (k == rest_part ? rest : 0);
+      const size_t size = parts_[k].size() + (k == unchanged_part ? unchanged_count : 0);
       if (size > largest_size) {
         largest_size = size;
         largest_part = k;
       }
     }
-    if (rest && rest_part != largest_part)  // at most half of the class; each of these states gets a new class in O(1)
-      parts_[rest_part].insert(parts_[rest_part].end(),
-                               members_[c].begin() + static_cast<std::ptrdiff_t>(changed.size()), members_[c].end());
+    // At most half of the class: each of these states gets a new class in O(1).
+    if (unchanged_count && unchanged_part != largest_part)
+      parts_[unchanged_part].insert(parts_[unchanged_part].end(),
+                                    members_[c].begin() + static_cast<std::ptrdiff_t>(changed.size()),
+                                    members_[c].end());
     for (int32_t k = 0; k < keys_.size(); ++k)
       if (k != largest_part) move_out(c, parts_[k]);
   }

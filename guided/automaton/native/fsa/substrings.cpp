@@ -114,28 +114,29 @@ class SuffixAutomaton {
     if (const int32_t* to = find_target(last, symbol))  // an earlier text begins with the same characters
       return follow(last, symbol, *to);
     const int32_t state = add_state(states_[last].length + 1, end);
-    int32_t at = last;
+    int32_t suffix = last;
     int32_t* to = nullptr;
-    for (; at >= 0 && !(to = find_target(at, symbol)); at = states_[at].link) add_edge(at, symbol, state);
-    const int32_t link = at < 0 ? 0 : follow(at, symbol, *to);
+    for (; suffix >= 0 && !(to = find_target(suffix, symbol)); suffix = states_[suffix].link)
+      add_edge(suffix, symbol, state);
+    const int32_t link = suffix < 0 ? 0 : follow(suffix, symbol, *to);
     states_[state].link = link;
     return state;
   }
 
-  // Returns the state of the longest substring of `at` followed by `symbol`. The edge for `symbol` leads to `to`.
-  int32_t follow(int32_t at, Symbol symbol, int32_t to) {
-    return states_[to].length == states_[at].length + 1 ? to : split(at, symbol, to);
+  // Returns the state of the longest substring of `suffix` followed by `symbol`. The edge for `symbol` leads to `to`.
+  int32_t follow(int32_t suffix, Symbol symbol, int32_t to) {
+    return states_[to].length == states_[suffix].length + 1 ? to : split(suffix, symbol, to);
   }
 
-  // Splits `to`: its shorter substrings, which an edge from `at` completes, now end at more offsets than its longest
-  // ones. Moves the shorter ones to a new state, and returns it.
-  int32_t split(int32_t at, Symbol symbol, int32_t to) {
-    const int32_t shorter = add_state(states_[at].length + 1, states_[to].end);
+  // Splits `to`: its shorter substrings, which an edge from `suffix` completes, now end at more offsets than its
+  // longest ones. Moves the shorter ones to a new state, and returns it.
+  int32_t split(int32_t suffix, Symbol symbol, int32_t to) {
+    const int32_t shorter = add_state(states_[suffix].length + 1, states_[to].end);
     each_edge(to, [&](Symbol next_symbol, int32_t target) { add_edge(shorter, next_symbol, target); });
     states_[shorter].link = states_[to].link;
     states_[to].link = shorter;
-    for (; at >= 0; at = states_[at].link) {
-      int32_t* edge = find_target(at, symbol);
+    for (; suffix >= 0; suffix = states_[suffix].link) {
+      int32_t* edge = find_target(suffix, symbol);
       if (!edge || *edge != to) break;
       *edge = shorter;
     }

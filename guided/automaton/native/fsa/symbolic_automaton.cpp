@@ -44,10 +44,10 @@ namespace {
 
 // Groups edges or moves by their source states, with a counting sort.
 template <class Item, class Value>
-class ByState {
+class GroupedByState {
  public:
   template <class Get>
-  ByState(const std::vector<Item>& items, int32_t states, Get get) : from_(static_cast<size_t>(states) + 1, 0) {
+  GroupedByState(const std::vector<Item>& items, int32_t states, Get get) : from_(static_cast<size_t>(states) + 1, 0) {
     for (const Item& item : items) ++from_[item.from + 1];
     for (size_t s = 1; s < from_.size(); ++s) from_[s] += from_[s - 1];
     list_.resize(items.size());
@@ -112,13 +112,13 @@ class SubsetConstruction {
       }
     }
     meter_.work(static_cast<int64_t>(set_.size()));
-    // States without edges do not matter, except for the final one. Without them, more sets are equal.
+    // States without edges do not matter, except for the final one. Removing them makes more sets equal.
     std::erase_if(set_, [&](int32_t s) { return edges_[s].empty() && s != nfa_.final; });
     if (set_.size() > 1) std::sort(set_.begin(), set_.end());
   }
 
   // Adds the edges of state `s`, by a sweep over the ranges of all edges in its set. `active_`: the edges that contain
-  // the symbol `at`.
+  // the symbol `low`.
   void expand(int32_t s) {
     set_edges_.clear();
     for (int32_t n : sets_[s]) set_edges_.insert(set_edges_.end(), edges_[n].begin(), edges_[n].end());
@@ -128,29 +128,29 @@ class SubsetConstruction {
     out_.clear();
     active_.clear();
     size_t i = 0;
-    uint64_t at = 0;
+    uint64_t low = 0;
     while (i < set_edges_.size() || !active_.empty()) {
-      if (active_.empty()) at = set_edges_[i].lo;
-      while (i < set_edges_.size() && set_edges_[i].lo <= at) active_.push_back(set_edges_[i++]);
-      uint64_t end = i < set_edges_.size() ? uint64_t{set_edges_[i].lo} - 1 : ~uint64_t{0};
-      for (const Edge& e : active_) end = std::min(end, uint64_t{e.hi});
+      if (active_.empty()) low = set_edges_[i].lo;
+      while (i < set_edges_.size() && set_edges_[i].lo <= low) active_.push_back(set_edges_[i++]);
+      uint64_t high = i < set_edges_.size() ? uint64_t{set_edges_[i].lo} - 1 : ~uint64_t{0};
+      for (const Edge& e : active_) high = std::min(high, uint64_t{e.hi});
       set_.clear();
       for (const Edge& e : active_) set_.push_back(e.to);
       if (set_.size() > 1) {
         sort_unique(set_);
       }
       meter_.work(static_cast<int64_t>(set_.size()));
-      out_.push_back({static_cast<Symbol>(at), static_cast<Symbol>(end), intern()});
-      at = end + 1;
-      std::erase_if(active_, [&](const Edge& e) { return e.hi < at; });
+      out_.push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), intern()});
+      low = high + 1;
+      std::erase_if(active_, [&](const Edge& e) { return e.hi < low; });
     }
     join_edges(out_);
     dfa_.edges.set(s, out_);
   }
 
   const Nfa& nfa_;
-  ByState<Nfa::OutEdge, Edge> edges_;
-  ByState<Nfa::Move, int32_t> moves_;
+  GroupedByState<Nfa::OutEdge, Edge> edges_;
+  GroupedByState<Nfa::Move, int32_t> moves_;
   Meter& meter_;
   Dfa dfa_;
   IntLists sets_;
@@ -278,16 +278,16 @@ Dfa complement(const Dfa& dfa, Meter& meter) {
     size_t i = 0;
     const std::span<const Edge> old_edges = s < dfa.size() ? dfa.edges[s] : std::span<const Edge>{};
     for (const Range& r : kAll) {
-      uint64_t at = r.lo;
-      while (at <= r.hi) {
-        while (i < old_edges.size() && old_edges[i].hi < at) ++i;
+      uint64_t low = r.lo;
+      while (low <= r.hi) {
+        while (i < old_edges.size() && old_edges[i].hi < low) ++i;
         if (i < old_edges.size() && old_edges[i].lo <= r.hi) {
-          if (at < old_edges[i].lo) list.push_back({Symbol(at), old_edges[i].lo - 1, sink});
-          list.push_back({std::max(Symbol(at), old_edges[i].lo), std::min(old_edges[i].hi, r.hi), old_edges[i].to});
-          at = uint64_t{std::min(old_edges[i].hi, r.hi)} + 1;
+          if (low < old_edges[i].lo) list.push_back({Symbol(low), old_edges[i].lo - 1, sink});
+          list.push_back({std::max(Symbol(low), old_edges[i].lo), std::min(old_edges[i].hi, r.hi), old_edges[i].to});
+          low = uint64_t{std::min(old_edges[i].hi, r.hi)} + 1;
         } else {
-          list.push_back({Symbol(at), r.hi, sink});
-          at = uint64_t{r.hi} + 1;
+          list.push_back({Symbol(low), r.hi, sink});
+          low = uint64_t{r.hi} + 1;
         }
       }
     }

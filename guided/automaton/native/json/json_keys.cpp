@@ -5,8 +5,8 @@
 //
 // The key of a scalar is its content: a letter for the type, followed by the characters of a string, or by the sign of
 // a number, its digits without zeros at either end, and its exponent (json_number.hpp). So 1, 1.0 and 10e-1 have the
-// same key. The key of an array is a letter and the keys of its items in order. Each item's key ends with a byte that
-// no UTF-8 text contains. So an unfinished array leads to a node within its current item, however deeply nested.
+// same key. The key of an array is a letter and the keys of its items in order. Each item's key is followed by a byte
+// that no UTF-8 text contains. So an unfinished array leads to a node within its current item, however deeply nested.
 //
 // The members of an object may come in any order, so no single key leads to it. Therefore an object's key is only its
 // number in the store (json_store.hpp). Each member of each object of the set, including objects within other values,
@@ -24,7 +24,7 @@
 namespace guided {
 
 namespace {
-constexpr int32_t kMaxComparedObjects = 16;  // that are compared, member by member, with an unfinished one
+constexpr int32_t kMaxComparedObjects = 16;  // the objects that are compared, member by member, with an unfinished one
 
 void append_number(std::string& out, int32_t number, char end) {
   char digits[12];
@@ -91,11 +91,11 @@ int32_t JsonValues::insert(PersistentTrie& set, int32_t root, int32_t value) con
     const std::vector<int32_t> parts = values_.parts(current);
     pending.insert(pending.end(), parts.begin(), parts.end());
     for (size_t i = 0; kind == 'o' && i + 1 < parts.size(); i += 2) {
-      std::string numbered = member_key(parts[i], parts[i + 1]), spelled = name_key('k', parts[i]);
-      append_number(numbered, current, ':');
-      append_key(parts[i + 1], spelled);
-      append_number(spelled += kItemEnd, current, ':');
-      root = set.insert(set.insert(root, numbered), spelled);
+      std::string numbered_key = member_key(parts[i], parts[i + 1]), spelled_key = name_key('k', parts[i]);
+      append_number(numbered_key, current, ':');
+      append_key(parts[i + 1], spelled_key);
+      append_number(spelled_key += kItemEnd, current, ':');
+      root = set.insert(set.insert(root, numbered_key), spelled_key);
     }
   }
   return root;
@@ -110,7 +110,7 @@ std::string JsonValues::scalar_key(int32_t text) const {
   return is_literal ? std::string(1, 'l').append(word) : number_stem(word);
 }
 
-// The node to which the complete items of an array lead from `node`, the node of its beginning. `last`: the index of
+// The node to which the complete items of an array lead from `node`, at which the array begins. `last`: the index of
 // the last item in parts_. Nodes never change, so the results are cached, and each further item takes one step.
 int32_t JsonValues::node_after_items(const PersistentTrie& set, int32_t node, int32_t last) {
   std::vector<int32_t> path;

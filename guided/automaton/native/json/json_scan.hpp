@@ -1,4 +1,4 @@
-// The lexical mode of a JSON text: between tokens, in a string, in a number.
+// The lexical mode of a JSON text: whether it is in a string, in a number or in a literal, or between them.
 //
 // In: the mode before a byte, and the byte. Out: the mode after it. Unlike json_values.hpp, which reads one text, this
 // class can follow all texts that lead to a position of an automaton at once, because it stores nothing but the mode.

@@ -57,14 +57,14 @@ bool JsonString::may_become(std::string_view target) const {
   if (target.substr(0, text.size()) != text) return false;
   if (between_characters()) return true;
   // Part of the next character has been read: an unfinished escape or surrogate pair.
-  std::string_view rest = target.substr(text.size());
-  if (rest.empty()) return false;
-  const uint32_t c = code_point(rest);
-  uint32_t first = c < 0x10000 ? c : 0xD800 + ((c - 0x10000) >> 10);
-  uint32_t second = c < 0x10000 ? 0 : 0xDC00 + ((c - 0x10000) & 0x3FF);
-  if (high && high != first) return false;
+  std::string_view remaining = target.substr(text.size());
+  if (remaining.empty()) return false;
+  const uint32_t c = code_point(remaining);
+  uint32_t first_unit = c < 0x10000 ? c : 0xD800 + ((c - 0x10000) >> 10);
+  uint32_t second_unit = c < 0x10000 ? 0 : 0xDC00 + ((c - 0x10000) & 0x3FF);
+  if (high && high != first_unit) return false;
   if (escape <= 0) return true;
-  uint32_t target_unit = high ? second : first;
+  uint32_t target_unit = high ? second_unit : first_unit;
   return target_unit >> (4 * (5 - escape)) == unit;
 }
 

@@ -22,8 +22,8 @@ int32_t JsonValues::read(int32_t text, uint8_t byte) {
   if (const int32_t* cached = next_.find(pair_key(text, byte))) return *cached;
   const auto id = static_cast<int32_t>(texts_.size());
   next_.set(pair_key(text, byte), id);
-  const Text longer = extend(text, byte);
-  texts_.push_back(longer);
+  const Text longer_text = extend(text, byte);
+  texts_.push_back(longer_text);
   bytes_ += sizeof(Text) + 48;
   return id;
 }
@@ -106,9 +106,9 @@ bool JsonValues::expects_value(int32_t frame, bool is_string) const {
 }
 
 int32_t JsonValues::with_phase(int32_t frame, Phase phase) {
-  Frame changed = frames_[frame];
-  changed.phase = phase;
-  frames_.push_back(changed);
+  Frame changed_frame = frames_[frame];
+  changed_frame.phase = phase;
+  frames_.push_back(changed_frame);
   bytes_ += sizeof(Frame);
   return static_cast<int32_t>(frames_.size()) - 1;
 }
@@ -190,19 +190,19 @@ int32_t JsonValues::value(int32_t start, int32_t text) {
   if (part_kind == PartKind::Whole) return parts_[frames_[texts_[text].frame].last_part].value;
   if (part_kind == PartKind::Word)
     if (const int32_t value = word_value(text); value >= 0) return value;
-  const std::string spelled = raw_text(start, text);
+  const std::string spelling = raw_text(start, text);
   if (part_kind == PartKind::Unknown && start > kAfterUnknownText) {  // the text before the part may not be JSON
     int32_t own_text = kEmptyText;
-    for (char byte : spelled) own_text = read(own_text, static_cast<uint8_t>(byte));
+    for (char byte : spelling) own_text = read(own_text, static_cast<uint8_t>(byte));
     return value(kEmptyText, own_text);
   }
-  return values_.intern(std::string(1, 'r').append(spelled));
+  return values_.intern(std::string(1, 'r').append(spelling));
 }
 
 JsonString JsonValues::current_string(int32_t text) const {
-  const std::string spelled = current_word(text);
+  const std::string spelling = current_word(text);
   JsonString progress;
-  for (size_t i = 1; i < spelled.size(); ++i) progress.read(static_cast<uint8_t>(spelled[i]));
+  for (size_t i = 1; i < spelling.size(); ++i) progress.read(static_cast<uint8_t>(spelling[i]));
   return progress;
 }
 
@@ -311,10 +311,10 @@ void JsonValues::describe(int32_t start, int32_t text, std::vector<int32_t>& out
     out.insert(out.end(), {values_.string(current_string(text).text), to.escape, unit, static_cast<int32_t>(to.high)});
   }
   for (int32_t frame : open_frames(start, text)) {
-    std::vector<int32_t> written = parts(frame);
-    if (frames_[frame].kind == 'o') sort_members(written);
+    std::vector<int32_t> written_parts = parts(frame);
+    if (frames_[frame].kind == 'o') sort_members(written_parts);
     out.insert(out.end(), {frames_[frame].kind, static_cast<int32_t>(frames_[frame].phase), frames_[frame].part_count});
-    out.insert(out.end(), written.begin(), written.end());
+    out.insert(out.end(), written_parts.begin(), written_parts.end());
   }
 }
 

@@ -58,11 +58,11 @@ class JsonValues {
   // The current string or word.
   JsonString current_string(int32_t text) const;
   std::string current_word(int32_t text) const { return raw_text(texts_[text].word_start, text); }
-  // Whether the outermost of these open containers may still become this value. `frames`: innermost first. Also true if
-  // the value is text that is not JSON.
+  // Whether the outermost of the open containers `frames` (innermost first) may still become `value`. Also true if the
+  // value is text that is not JSON.
   bool may_become(std::span<const int32_t> frames, int32_t text, int32_t value) const;
-  // Appends a description of a part to `out`. Parts that no continuation distinguishes have equal descriptions, however
-  // they are spelled.
+  // Appends a description of the part since `start` to `out`. Parts that no continuation distinguishes have equal
+  // descriptions, however they are spelled.
   void describe(int32_t start, int32_t text, std::vector<int32_t>& out);
   // Copies a value of another object into this one, and returns its number here.
   int32_t import(const JsonValues& other, int32_t value) { return values_.import(other.values_, value); }
@@ -122,14 +122,14 @@ class JsonValues {
   bool scalar_may_become(int32_t text, int32_t value) const;
   struct Comparison {  // of the parts of an unfinished object (names and values) with a complete object
     int32_t last_part = -1, value = -1;
-    bool is_subset = false;   // all complete members are members of the object
-    int32_t next_value = -1;  // the value of the object's member with the name read last; -1: no such member
+    bool is_subset = false;   // all members read so far are members of the complete object
+    int32_t next_value = -1;  // the complete object's value for the name read last; -1: it has no such member
     std::unordered_map<int32_t, int32_t> members_left;  // the members whose names have not been read
     size_t bytes = 0;
   };
   const Comparison& compare_parts(size_t level, int32_t frame, int32_t value) const;
-  mutable std::vector<Comparison> comparisons_;  // the last one of each level
-  mutable size_t comparison_bytes_ = 0;          // of all of them
+  mutable std::vector<Comparison> comparisons_;  // the last one at each nesting level
+  mutable size_t comparison_bytes_ = 0;          // the memory of `comparisons_`
 
   static constexpr char kItemEnd = '\xff';
   void append_key(int32_t value, std::string& out) const;
