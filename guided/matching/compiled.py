@@ -34,7 +34,7 @@ class CompiledGrammar:
         origins: rule of the grammar -> the part of the specification that it represents, for explanations. The rules
             themselves are not stored.
         grammar: the IR, computed again on each access.
-        native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
+        native: the core's compiled grammar, with `positions`, `states` and `memory_bytes` for measurements.
         findings: parts of the specification that are not enforced. Each compilation warns about them, cached or not.
         regions: rule -> the captures and temperatures of its texts.
     """

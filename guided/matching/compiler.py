@@ -208,13 +208,13 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         )
         key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
-        def compile_with(schemas: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:
-                return read_lark(text, read_options, self.limits, schemas, findings)
+                return read_lark(text, read_options, self.limits, schema_options, findings)
 
-            why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
+            why_empty = partial(check_not_empty, text, read_options, self.limits, schema_options)
             parts = None if folders else [target for target in named_grammars.values() if isinstance(target, Mapping)]
-            return self._compile(("lark", text, key_parts, schemas), text, read, why_empty, parts=parts)
+            return self._compile(("lark", text, key_parts, schema_options), text, read, why_empty, parts=parts)
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 

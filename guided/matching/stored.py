@@ -142,26 +142,26 @@ def _is_finding(value: object) -> bool:
 
 
 def _source(
-    kind: str, stored: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
+    kind: str, stored_source: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
 ) -> Any:
     """The source of a specification."""
-    is_string_list = isinstance(stored, list) and all(isinstance(part, str) for part in stored)
+    is_string_list = isinstance(stored_source, list) and all(isinstance(part, str) for part in stored_source)
     match kind:
         case "grammar":
             return LATER
         case "json_schema" if start in schemas:
             return schemas[start].schema
         case "choice" if is_string_list:
-            return tuple(stored)
-        case "pattern" if isinstance(stored, list) and all(map(_is_pair, stored)):
-            return [tuple(part) for part in stored]
-        case "structural_tag" if isinstance(stored, str | dict):
-            return stored
-        case "expr" if isinstance(stored, bool):
-            return _make_expr(schemas, read, stored)
-    if kind in _TEXT_KINDS and isinstance(stored, str):
-        return stored
-    raise malformed(f"the source is {brief(stored)}")
+            return tuple(stored_source)
+        case "pattern" if isinstance(stored_source, list) and all(map(_is_pair, stored_source)):
+            return [tuple(part) for part in stored_source]
+        case "structural_tag" if isinstance(stored_source, str | dict):
+            return stored_source
+        case "expr" if isinstance(stored_source, bool):
+            return _make_expr(schemas, read, stored_source)
+    if kind in _TEXT_KINDS and isinstance(stored_source, str):
+        return stored_source
+    raise malformed(f"the source is {brief(stored_source)}")
 
 
 def _is_pair(value: object) -> bool:

@@ -131,8 +131,8 @@ def remove_terminals(rules: Rules, names: Set[str]) -> Rules:
 
 
 def _find_complete_rules(rules: Rules, *, allow_terminals: bool) -> set[str]:
-    """The smallest set of rules in which each rule has an alternative of rules in this set only. With
-    `allow_terminals`, the alternative may also contain terminals.
+    """The smallest set that contains every rule with an alternative in which all rules belong to the set. The
+    alternative may contain terminals only if `allow_terminals` is set.
 
     Each alternative counts down its missing rules, so the cost is linear (Dowling and Gallier 1984).
     """

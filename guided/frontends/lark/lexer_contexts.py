@@ -33,14 +33,14 @@ __all__ = ["Marks", "mark_positions"]
 
 _MAX_PAIRS: Final = 200_000
 _MAX_ROW_SIZES: Final = 200_000  # the sum of the sizes of all rows
-_MAX_ROW_TERMINALS: Final = 1024  # the core does not use the rows of more terminals
+_MAX_ROW_TERMINALS: Final = 1024  # with more terminals, the core does not use rows
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     """`by_item`: the mark of each item. `contexts`: set of marks -> the terminals that Lark's lexer tries where exactly
-    these marks can follow. `rows`: see `guided.ir.nodes.Lexer`; unknown if an exact parser may be in several states of
-    the table at once.
+    these marks can follow. `rows`: see `guided.ir.nodes.Lexer`; empty if they are too large, or if an exact parser may
+    be in several states of the table at once.
     """
 
     by_item: Mapping[Item, str]

@@ -108,15 +108,15 @@ def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
     for name, alternatives in rules.items():
         branches: list[Node] = []
         for number, each in enumerate(alternatives):
-            parts: list[Node] = []
+            nodes: list[Node] = []
             for read, symbol in enumerate(each, 1):
                 node = symbol_nodes.get(symbol)
                 if node is None:
                     node = symbol_nodes[symbol] = Special(symbol[0]) if symbol[1] else Ref(symbol[0])
-                parts.append(node)
+                nodes.append(node)
                 if (name, number) in marked_alternatives and (mark := marks.by_item.get(Item(name, number, read))):
-                    parts.append(Repeat(Special(mark), 0, 1))
-            branches.append(Seq(tuple(parts)) if parts else EPSILON)
+                    nodes.append(Repeat(Special(mark), 0, 1))
+            branches.append(Seq(tuple(nodes)) if nodes else EPSILON)
         out[name] = branches[0] if len(branches) == 1 else Alt(tuple(branches))
     return out
 

@@ -114,7 +114,7 @@ def scan(text: str, start: int = 0, *, nesting_depth: int = 0) -> list[Token]:
 
 def scan_leniently(text: str) -> Iterator[Token]:
     """The tokens of any grammar, omitting whitespace and comments. Characters that cannot begin a token are skipped."""
-    pos, unclosed_before = 0, {'"': 0, "/": 0, "<": 0}  # before this offset, nothing closes after such a character
+    pos, unclosed_before = 0, {'"': 0, "/": 0, "<": 0}  # before this offset, nothing that such a character opens closes
     while pos < len(text):
         opening = text[pos]
         is_unclosed = pos < unclosed_before.get(opening, 0)

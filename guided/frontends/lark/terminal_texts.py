@@ -30,7 +30,7 @@ def make_texts(node: Node) -> TerminalTexts:
 def share_a_text(first: Node, second: Node, texts: tuple[TerminalTexts, TerminalTexts]) -> bool:
     """Whether some text begins with a text of `first` and with a text of `second`. True if the search is too long.
 
-    `texts`: `make_texts` of both nodes, or `Texts`.
+    `texts`: for each of the two nodes, `make_texts(node)` or `Texts(node)`.
     """
     left, right = texts
     if isinstance(left, _lark.Texts) and isinstance(right, _lark.Texts):

@@ -8,7 +8,7 @@ In: a type, and the JSON value of the text so far, without an unfinished string 
     other types             the value if it is complete, otherwise the JSON value
 
 A field is complete once its value has the field's type, so a list in a model grows item by item (regardless of its
-minimum length). A dataclass in it appears when its last member has been written; until then, the field is missing.
+minimum length). A dataclass in a model appears when its last member has been written; until then, the field is missing.
 
 Cost: linear in the value. Nothing is kept between calls.
 """

@@ -55,7 +55,7 @@ class StringConstraint:
         raise NotImplementedError
 
     def add_to(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """A schema with these keywords, in addition to any existing ones."""
+        """The schema with the keywords of this constraint added to its own."""
         keywords = self.keywords()
         if keywords.keys() & schema.keys():
             return {**schema, "allOf": [*schema.get("allOf", ()), keywords]}

@@ -59,7 +59,7 @@ def structural_tag_to_grammar(
             too large.
     """
     limits = Limits() if limits is None else limits
-    defer = defer and limits.are_at_least_default  # a part might exceed other limits, and this must be reported now
+    defer = defer and limits.are_at_least_default  # a part might exceed smaller limits, which must be reported now
     try:
         with limit_compilation(limits, work=False):
             parsed = read_structural_tag(spec, limits)

@@ -49,7 +49,7 @@ __all__ = [
 Place: TypeAlias = frozenset[Goal]
 
 _NO_TIME_LIMIT: Final = Limits(seconds=math.inf)  # a model may take long to write the arguments
-_ELEMENTS: Final = r"[ \t\r\n]*"
+_EMPTY_CONTAINER: Final = r"[ \t\r\n]*"
 _JSON_TEXTS: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
     "array": r"[ \t\r\n]*\[(?s:.*)",
@@ -58,8 +58,8 @@ _JSON_TEXTS: Final = {
     "null": r"[ \t\r\n]*null[ \t\r\n]*",
 }
 _ELEMENT_TEXTS: Final = {
-    "object": _ELEMENTS,
-    "array": _ELEMENTS,
+    "object": _EMPTY_CONTAINER,
+    "array": _EMPTY_CONTAINER,
     "number": r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?",
     "boolean": "true|false",
     "null": "null",
@@ -82,8 +82,8 @@ def is_json(text: str, kinds: Collection[str], *, nests: bool) -> bool:
 
 
 class ArgumentsNarrowing(Narrowing):
-    """Also closes an object whose schema has an empty `properties` and does not mention other members. With `always`,
-    `{"type": "object"}` is enough, for styles that cannot write undeclared members.
+    """Also closes an object whose schema has an empty `properties` and does not mention other members. With
+    `closes_plain_objects`, `{"type": "object"}` is enough, for styles that cannot write undeclared members.
     """
 
     def __init__(self, expander: Expander, option: object, *, closes_plain_objects: bool = False) -> None:
@@ -268,14 +268,14 @@ class Places:
     def _conditional_members(self, shape: Shape, parent_goal: Goal) -> Iterator[_Members]:
         """The goals of the members of a shape with a formula."""
         try:
-            bound = bind(shape, self._expander)
+            bound_shape = bind(shape, self._expander)
         except UnsupportedError:
             for alternative in self._expander.by_type.multiply_out(shape):
                 yield from self._alternatives(alternative, parent_goal)
             return
-        goals = {name: [cell.goal for cell in cells] for name, cells in bound.slots.items()}
-        is_closed = self._narrowing.closed_condition(shape, list(goals.values()), bound.condition) is not None
-        others = [] if is_closed else bound.extras
+        goals = {name: [cell.goal for cell in cells] for name, cells in bound_shape.slots.items()}
+        is_closed = self._narrowing.closed_condition(shape, list(goals.values()), bound_shape.condition) is not None
+        others = [] if is_closed else bound_shape.extras
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 
     def _constants(self, values: list[Json], parent_goal: Goal) -> set[Goal]:

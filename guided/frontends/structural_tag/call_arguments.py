@@ -6,8 +6,8 @@
 element (element_forms.py); some of these also write members and items of values as elements. Either the style marks the
 type of a value, or the type follows from the schema (`argument_places.py`) and the text. `read` takes a piece, and
 returns the text after the arguments once they may end; the caller passes this text again with the next piece. `text` is
-valid JSON at any time. `new_text` returns new JSON text that can no longer change. All its results together are the
-JSON text of the arguments.
+valid JSON at any time. `new_text` returns new JSON text that can no longer change. The results of all its calls,
+joined, are the JSON text of the arguments.
 
 Cost: each character is read once. The beginning of an element is read again when it may be complete. `text` copies the
 arguments so far.
@@ -209,7 +209,7 @@ class XmlArguments:
         return self._position if match is None else match.end()
 
     def _begin_element(self, container: _Container, match: re.Match[str]) -> None:
-        """Begin an element."""
+        """Begin the element whose header matched: find its end, its key, and the types that its value may have."""
         name, end, place = "", self._form.item_end, container.place
         key: str | int = len(container.parts)
         if container.kind == "object":
@@ -321,7 +321,9 @@ def _value_spans(text: str) -> list[tuple[str, int, int]]:
 
 
 def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:
-    """The length of the longest suffix of the text that may be the beginning of a mark; 0 if there is none."""
+    """The length of the longest suffix of the text that may be the beginning of a mark (a key of `marks`); 0 if there
+    is none.
+    """
     max_length = max(map(len, marks), default=1) - 1
     for size in range(min(max_length, len(text)), 0, -1):
         if any(mark.startswith(text[-size:]) for mark in marks):

@@ -1,4 +1,4 @@
-"""OpenAI's list of tools and `tool_choice`: which tools may be called, and whether one must be called.
+"""Reads OpenAI's list of tools and `tool_choice`. Out: which tools may be called, and whether one must be called.
 
 Source: the Chat Completions API. Supported are tools of the type "function", and the choices "none", "auto",
 "required", `{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. As in that API, a

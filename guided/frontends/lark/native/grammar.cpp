@@ -5,16 +5,16 @@
 namespace guided::lark {
 namespace {
 
-// At most the bounds of ../bounds.py.
+// Bounds above which the Python code reads the grammar. None exceeds its counterpart in ../bounds.py.
 constexpr int32_t kMaxImports = 8, kMaxLevels = 30, kMaxUsages = 4'000, kRepeatBreak = 50, kMaxNodes = 300'000;
 constexpr int64_t kMaxExpanded = 100'000, kMaxTotalLength = 2'000'000, kMaxAlternatives = 50'000;
 constexpr size_t kMaxNameLength = 150, kMaxSymbols = 3'000'000;
 constexpr int32_t kMaxArgumentLength = 64;
 
 template <class Visit>
-void each_tree(const SyntaxTree& tree, const Visit& visit) {
+void for_each_tree(const SyntaxTree& tree, const Visit& visit) {
   visit(tree);
-  for (const SyntaxTree& part : tree.parts) each_tree(part, visit);
+  for (const SyntaxTree& part : tree.parts) for_each_tree(part, visit);
 }
 
 bool is_name(const SyntaxTree& tree) {
@@ -26,7 +26,7 @@ void rename(SyntaxTree& tree, const std::function<std::string(const std::string&
   for (SyntaxTree& part : tree.parts) rename(part, mangle);
 }
 
-// The number of alternatives to which Lark expands a tree; see `_alternatives` in ../bounds.py.
+// The number of alternatives to which Lark expands a tree; see `_count_alternatives` in ../bounds.py.
 int64_t count_alternatives(const SyntaxTree& tree) {
   using Kind = SyntaxTree::Kind;
   const auto bounded = [](int64_t count) { return std::min(count, kMaxAlternatives + 1); };
@@ -98,7 +98,7 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
   for (const Import& each : imports) {
     std::string prefix;
     for (const std::string& part : each.path) prefix += (prefix.empty() ? "" : "__") + part;
-    const Mangle inner = [&](const std::string& name) {
+    const Mangle inner_mangle = [&](const std::string& name) {
       const auto alias = each.aliases.find(name);
       std::string mangled = alias != each.aliases.end() ? alias->second
                             : name[0] == '_'            ? "_" + prefix + "__" + name.substr(1)
@@ -106,10 +106,10 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
       return mangle ? mangle(mangled) : mangled;
     };
     const ImportedText imported = loader_.open_import(each);
-    Text& text = read_text(imported.text, imported.number, inner, depth + 1);
-    std::vector<std::string> used;
-    for (const auto& [name, _] : each.aliases) used.push_back(inner(name));
-    remove_unused(text, std::move(used));
+    Text& text = read_text(imported.text, imported.number, inner_mangle, depth + 1);
+    std::vector<std::string> used_names;
+    for (const auto& [name, _] : each.aliases) used_names.push_back(inner_mangle(name));
+    remove_unused(text, std::move(used_names));
     for (Definition* definition : text.order) {
       if (!out.scope.emplace(definition->name, definition).second) throw Unusual{};
       out.order.push_back(definition);
@@ -167,19 +167,19 @@ void Grammar::add_ignored(Text& out, Statement& statement, int32_t number) {
   defined_names.push_back({ignored.back(), "%ignore", number, statement.span});
 }
 
-void Grammar::remove_unused(Text& text, std::vector<std::string> used) {
-  std::set<std::string> kept(used.begin(), used.end());
-  while (!used.empty()) {
-    const auto it = text.scope.find(used.back());
-    used.pop_back();
+void Grammar::remove_unused(Text& text, std::vector<std::string> used_names) {
+  std::set<std::string> kept_names(used_names.begin(), used_names.end());
+  while (!used_names.empty()) {
+    const auto it = text.scope.find(used_names.back());
+    used_names.pop_back();
     if (it == text.scope.end() || it->second->is_terminal) continue;
     const auto& parameters = it->second->parameters;
-    each_tree(it->second->tree, [&](const SyntaxTree& tree) {
+    for_each_tree(it->second->tree, [&](const SyntaxTree& tree) {
       if (!is_name(tree) || std::find(parameters.begin(), parameters.end(), tree.name) != parameters.end()) return;
-      if (kept.insert(tree.name).second) used.push_back(tree.name);
+      if (kept_names.insert(tree.name).second) used_names.push_back(tree.name);
     });
   }
-  std::erase_if(text.order, [&](const Definition* each) { return !kept.contains(each->name); });
+  std::erase_if(text.order, [&](const Definition* each) { return !kept_names.contains(each->name); });
 }
 
 // Throws `Unusual` for terminals that Lark refuses, and for large ones.
@@ -189,9 +189,9 @@ void Grammar::check_terminal(Definition& terminal, int32_t depth) {
   terminal.level = -1;
   check_terminal_tree(terminal, terminal.tree, depth);
   const auto& options = terminal.tree.parts;
-  if (options.size() == 1 && options[0].parts.empty()) throw Unusual{};  // it is empty
+  if (options.size() == 1 && options[0].parts.empty()) throw Unusual{};  // an empty terminal
   int32_t level = 1;
-  each_tree(terminal.tree, [&](const SyntaxTree& tree) {
+  for_each_tree(terminal.tree, [&](const SyntaxTree& tree) {
     if (tree.kind == SyntaxTree::Kind::kName) level = std::max(level, terminal.scope->at(tree.name)->level + 1);
   });
   terminal.level = level;
@@ -226,7 +226,7 @@ void Grammar::check_rules(const Text& text) const {
 }
 
 void Grammar::check_rule(const Text& text, const Definition& rule, const SyntaxTree& tree) const {
-  each_tree(tree, [&](const SyntaxTree& each) {
+  for_each_tree(tree, [&](const SyntaxTree& each) {
     if (each.kind == SyntaxTree::Kind::kRange)
       loader_.patterns.literal_pattern(each);  // Lark also reads the ranges of unused templates
     if (!is_name(each)) return;
@@ -280,38 +280,39 @@ void Grammar::add_rules(const Text& text, const std::string& start) {
   for (const auto& rule : rules)
     for (const auto& symbols : rule.alternatives)
       for (const int32_t symbol : symbols)
-        if (!ebnf.symbol_info(symbol).second && !names.contains(symbol)) throw Unusual{};  // it names a template
+        if (!ebnf.symbol_info(symbol).second && !names.contains(symbol))
+          throw Unusual{};  // a template without arguments
 }
 
 int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) {
   using Kind = SyntaxTree::Kind;
   if (++node_count_ > kMaxNodes) throw Unusual{};
-  const auto parts = [&] {
+  const auto build_parts = [&] {
     std::vector<int32_t> out;
     for (const SyntaxTree& part : tree.parts) out.push_back(build_node(part, arguments));
     return out;
   };
   switch (tree.kind) {
     case Kind::kChoice:
-      return ebnf.add_node({.kind = Ebnf::Kind::kChoice, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kChoice, .parts = build_parts()});
     case Kind::kSequence:
-      return ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = build_parts()});
     case Kind::kAlias:
       return ebnf.add_node(
-          {.kind = Ebnf::Kind::kAlias, .symbol = ebnf.intern_symbol(tree.name, false), .parts = parts()});
+          {.kind = Ebnf::Kind::kAlias, .symbol = ebnf.intern_symbol(tree.name, false), .parts = build_parts()});
     case Kind::kMaybe:
-      return ebnf.add_node({.kind = Ebnf::Kind::kMaybe, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kMaybe, .parts = build_parts()});
     case Kind::kTimes:
-      return ebnf.add_node({.kind = Ebnf::Kind::kTimes, .low = tree.low, .high = tree.high, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kTimes, .low = tree.low, .high = tree.high, .parts = build_parts()});
     case Kind::kOperator:
       return ebnf.add_node({.kind = tree.sign == '?'   ? Ebnf::Kind::kOptional
                                     : tree.sign == '*' ? Ebnf::Kind::kStar
                                                        : Ebnf::Kind::kPlus,
-                            .parts = parts()});
+                            .parts = build_parts()});
     case Kind::kTemplate: {
       for (const SyntaxTree& part : tree.parts)
         if (part.length > kMaxArgumentLength) throw Unusual{};
-      const int32_t out = ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = parts()});
+      const int32_t out = ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = build_parts()});
       usages_.emplace(out, &tree);
       return out;
     }

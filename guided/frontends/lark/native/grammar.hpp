@@ -1,9 +1,9 @@
 // Reads a Lark grammar. In: its text and its start rule. Out: terminals as patterns, and rules as lists of
 // alternatives, with the order and the names that Lark's loader gives them.
 //
-// How: imports come first, each file with the names that Lark gives to its definitions. Then the definitions are
-// checked as in Lark. A literal in a rule becomes a terminal when it is first used. A template becomes a rule
-// for each list of arguments with which it is used. `Ebnf` expands the rules.
+// How: imported files are read first, and their definitions get the names that Lark gives them. Then the definitions
+// are checked as in Lark. A literal in a rule becomes a terminal when it is first used. A template becomes a rule for
+// each list of arguments with which it is used. `Ebnf` expands the rules.
 //
 // Source: lark/load_grammar.py, `GrammarBuilder` and `Grammar.compile`. Cost: linear in the texts and in the result.
 // What it does not do: it leaves all errors, and grammars near the bounds of ../bounds.py, to the Python code
@@ -58,7 +58,7 @@ struct Import {
 struct Loader {
   const Patterns& patterns;
   int32_t max_depth;
-  std::function<std::string(const std::u32string&)> terminal_name;  // for a string; "" if it has none
+  std::function<std::string(const std::u32string&)> terminal_name;  // that Lark prefers for a string, or ""
   std::function<ImportedText(const Import&)> open_import;
 };
 
@@ -108,7 +108,7 @@ class Grammar {
   void add_definition(Text& out, Statement& statement, int32_t number, const Mangle& mangle);
   Definition& new_definition(Text& out, std::string name, bool is_terminal);
   void add_ignored(Text& out, Statement& statement, int32_t number);
-  static void remove_unused(Text& text, std::vector<std::string> used);
+  static void remove_unused(Text& text, std::vector<std::string> used_names);
   void check_terminal(Definition& terminal, int32_t depth);
   void check_terminal_tree(Definition& terminal, const SyntaxTree& tree, int32_t depth);
   void check_rules(const Text& text) const;

@@ -129,7 +129,7 @@ class Lookaheads {
   struct Call {
     int32_t state, symbol;
   };
-  struct Inclusion {  // what follows the caller also follows this call, which ends its alternative
+  struct Inclusion {  // what follows the caller also follows this call: only nullable rules follow in its alternative
     int32_t call, item, caller;
   };
   struct Lookback {
@@ -262,6 +262,7 @@ class Lookaheads {
         }
       for (size_t word = 0; word < intersected.size(); ++word) certain_terminals[word] |= intersected[word];
     }
+    // The row needs the doubtful terminals, which are all the others.
     for (size_t word = 0; word < all.size(); ++word) certain_terminals[word] = all[word] & ~certain_terminals[word];
     return {state, std::move(all), std::move(certain_terminals)};
   }

@@ -116,14 +116,15 @@ int32_t Lr0::find_transition(int32_t state, int32_t symbol) const {
   return row_begin_[state] + static_cast<int32_t>(it - all.begin());
 }
 
-std::vector<std::pair<int32_t, int32_t>> Lr0::paired_states(const Lr0& part, Steps& steps) const {
+std::vector<std::pair<int32_t, int32_t>> Lr0::paired_states(const Lr0& living_automaton, Steps& steps) const {
   std::vector<std::pair<int32_t, int32_t>> out{{0, 0}};
   std::set<std::pair<int32_t, int32_t>> visited(out.begin(), out.end());
   for (size_t i = 0; i < out.size(); ++i) {
     const auto [own, other] = out[i];
-    steps.spend(10 * part.read_symbols(other).size());
-    for (size_t k = 0; k < part.read_symbols(other).size(); ++k) {
-      const std::pair next_pair(targets_[find_transition(own, part.read_symbols(other)[k])], part.targets(other)[k]);
+    steps.spend(10 * living_automaton.read_symbols(other).size());
+    for (size_t k = 0; k < living_automaton.read_symbols(other).size(); ++k) {
+      const std::pair next_pair(targets_[find_transition(own, living_automaton.read_symbols(other)[k])],
+                                living_automaton.targets(other)[k]);
       if (visited.insert(next_pair).second) out.push_back(next_pair);
     }
   }
