@@ -1,4 +1,4 @@
-"""A compiler's cache of compiled grammars, by content; the least recently used are evicted first.
+"""Caches the grammars of a compiler by content; the least recently used are evicted first.
 
 A grammar is small when it is stored, and grows with each state that matching creates. So each insertion measures some
 other entries again, in turn. The cost does not depend on the number of entries n, and each entry is measured again

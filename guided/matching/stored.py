@@ -99,7 +99,7 @@ def write_specification(
     elif kind == "expr":
         metadata["source"] = only_part(source)[0] in ("json_schema", "type")
     elif kind in ("choice", "pattern"):
-        metadata["source"] = [list(part) if isinstance(part, tuple) else part for part in source]
+        metadata["source"] = [list(item) if isinstance(item, tuple) else item for item in source]
     elif kind not in ("json_schema", "grammar"):
         metadata["source"] = source
     metadata["findings"] = [[finding.pointer, finding.keyword, finding.reason, finding.hint] for finding in findings]
@@ -138,14 +138,14 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
 
 
 def _is_finding(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 4 and all(isinstance(part, str) for part in value)
+    return isinstance(value, list) and len(value) == 4 and all(isinstance(item, str) for item in value)
 
 
 def _source(
     kind: str, stored_source: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
 ) -> Any:
     """The source of a specification."""
-    is_string_list = isinstance(stored_source, list) and all(isinstance(part, str) for part in stored_source)
+    is_string_list = isinstance(stored_source, list) and all(isinstance(item, str) for item in stored_source)
     match kind:
         case "grammar":
             return LATER
@@ -154,7 +154,7 @@ def _source(
         case "choice" if is_string_list:
             return tuple(stored_source)
         case "pattern" if isinstance(stored_source, list) and all(map(_is_pair, stored_source)):
-            return [tuple(part) for part in stored_source]
+            return [tuple(item) for item in stored_source]
         case "structural_tag" if isinstance(stored_source, str | dict):
             return stored_source
         case "expr" if isinstance(stored_source, bool):
@@ -165,7 +165,7 @@ def _source(
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
 
 
 def _make_expr(schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar], is_schema: bool) -> Expr:

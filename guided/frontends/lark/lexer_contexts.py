@@ -13,8 +13,8 @@ How: the state of Lark's parser is determined by the items at which an exact par
 these items are marked with token names that no input contains, and a set of marks identifies a state.
 
 Only states in which this can matter are marked: a doubtful terminal and another terminal of the row match prefixes of
-the same text, and the doubtful one is tried first, or one is a keyword of the other. If there is no table, nothing is
-marked.
+the same text; in addition, the doubtful one is tried first, or one of the two is a keyword of the other. If there is no
+table, nothing is marked.
 """
 
 from __future__ import annotations

@@ -95,13 +95,13 @@ def add_lexer(
         start = mark
         nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
         origins[start] = origins[loaded_grammar.start]
-    rows = marks.rows if indentation is None else {}  # an INDENT or DEDENT enters further states
+    rows = marks.rows if indentation is None else {}  # rows lack the states that an INDENT or DEDENT enters
     lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
     return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
 
 
 def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
-    """The node of each rule, with marks after the marked items. All occurrences of a symbol share one node."""
+    """The node of each rule, with the marks of `lexer_contexts.py`. All occurrences of a symbol share one node."""
     symbol_nodes: dict[tuple[str, bool], Node] = {}
     marked_alternatives = {(item.rule, item.alternative) for item in marks.by_item}
     out: dict[str, Node] = {}

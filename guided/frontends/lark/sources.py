@@ -96,8 +96,8 @@ class Sources:
         return error if definition is None else definition.source.error(error, definition.span)
 
     def find_usage(self, name: str, user: str) -> tuple[Source, Span]:
-        """The location of the first use of `name` after the name in the definition of `user`; of the latter, if there
-        is no use."""
+        """The location of the first `name` in or after the definition of `user`. If there is none, the location of this
+        definition."""
         definition = self.definitions.get(user)
         source, start = (self.texts[0], 0) if definition is None else (definition.source, definition.span[1])
         tokens = [token for token in _find_mangled(source, name) if token.start >= start]

@@ -77,7 +77,9 @@ class _Names:
         if kind is None and "allOf" in schema:
             first, *others = map(self.convert, schema["allOf"])
             return (
-                None if first is None else {"allOf": [first, *(_BOUNDED if part is None else part for part in others)]}
+                None
+                if first is None
+                else {"allOf": [first, *(_BOUNDED if schema_part is None else schema_part for schema_part in others)]}
             )
         return schema
 

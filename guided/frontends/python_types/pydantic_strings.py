@@ -1,4 +1,4 @@
-r"""JSON Schemas for the strings of pydantic's types. In: a name that pydantic uses for `format`. Out: a JSON Schema.
+r"""Describes the strings of pydantic's types. In: a name that pydantic uses for `format`. Out: a JSON Schema.
 
 Pydantic describes most of its types by nonstandard names for `format`, and accepts more or less than these names
 suggest. The schemas here allow strings in the form that pydantic writes, and no strings that it refuses:

@@ -1,4 +1,4 @@
-r"""Types whose values are strings in JSON. In: a type, such as `datetime.date`. Out: its schema and its parser.
+r"""Defines how types are written as JSON strings. In: a type, such as `datetime.date`. Out: its schema and its parser.
 
     datetime time    RFC 3339, with an offset              date    RFC 3339
     timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    as `str` writes them

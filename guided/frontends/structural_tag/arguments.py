@@ -63,10 +63,10 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 
     def spell(text: str) -> Node:
         """A string of the style. Its quotation marks are separate nodes, so it does not look like a JSON string."""
-        parts: list[Node] = []
+        nodes: list[Node] = []
         for piece in lowering.pieces(text, schema_pointer):
-            parts += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
-        return Seq(tuple(parts))
+            nodes += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
+        return Seq(tuple(nodes))
 
     for text in _delimiters(form):
         spell(text)  # raises SpecError if a control token is not allowed

@@ -74,7 +74,7 @@ class _Container:
 
     Attributes:
         place: its place in the schema.
-        name: the JSON text before it: its name, if it is a member.
+        name: the JSON text before it: its name and a colon if it is a member, otherwise empty.
         end: the text that ends its element.
         parts: the JSON of its members or items so far.
         key: its name or index in the container around it.
@@ -175,7 +175,9 @@ class XmlArguments:
         self._new_parts.append(f"{', ' if self._open_containers[-1].parts else ''}{name}{begin}")
 
     def _may_complete(self) -> bool:
-        """Whether the new text may complete a header or the end of a container, if one of them is incomplete."""
+        """False if the buffer begins with an incomplete header or end of a container, and the new text cannot complete
+        it.
+        """
         container = self._open_containers[-1]
         ends = self._header_ends[container.kind]
         if self._value is not None or self._position or not self._tried or not ends:
@@ -183,7 +185,7 @@ class XmlArguments:
         return any(self._buffer.find(end, self._tried) >= 0 for end in (*ends, *container.end[-1:]))
 
     def _read_next(self) -> bool:
-        """Read the beginning, the value or the end of an element. Returns False if this is incomplete."""
+        """Read the beginning, the value or the end of an element. Returns False if more text is needed."""
         if self._value is not None:
             return self._read_value(self._value)
         container = self._open_containers[-1]
@@ -351,7 +353,9 @@ def _header_pattern(form: ElementForm, kind: str) -> re.Pattern[str]:
 
 def _header_ends(form: ElementForm, kind: str) -> set[str]:
     """The last characters of the texts that `_header_pattern` matches; empty if they are not known."""
-    ends = {(form.after if kind == "object" else form.item) + rest for rest in (form.string, form.other)}
+    ends = {
+        (form.after if kind == "object" else form.item) + value_prefix for value_prefix in (form.string, form.other)
+    }
     return set() if any(not end or end.endswith("}") for end in ends) else {end[-1] for end in ends}
 
 

@@ -321,8 +321,8 @@ class ElementNotation(Notation):
         key = ("name", level, *map(serial, names), *declared_names)
         label = f"other name of #{location}" if names else "other name"
         name_node = name if in_place else self.lowering.rule(key, label, location, lambda: name)
-        rest = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
-        return Seq((self._spell(form.begin.removesuffix('"')), name_node, rest))
+        after_name = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
+        return Seq((self._spell(form.begin.removesuffix('"')), name_node, after_name))
 
     def with_distinct_names(
         self, text: Node, declared_names: Collection[str], level: int, counted_at: str | None

@@ -216,32 +216,30 @@ class LiteralArguments:
 
     def _read_string(self) -> bool:
         """Read the characters of a string that are complete, and its end. Returns False if more text is needed."""
-        position, parts = self._position, list[str]()
-        while position < len(self._buffer):
-            char = self._buffer[position]
-            if self._buffer.startswith(self._quote, position):
-                self._add_characters("".join(parts))
-                self._position = position + len(self._quote)
+        offset, pieces = self._position, list[str]()
+        while offset < len(self._buffer):
+            char = self._buffer[offset]
+            if self._buffer.startswith(self._quote, offset):
+                self._add_characters("".join(pieces))
+                self._position = offset + len(self._quote)
                 self._end_string()
                 return True
             if char == "\\" and self._form.escapes:
-                match = (
-                    None if _INCOMPLETE_ESCAPE.match(self._buffer, position) else _ESCAPE.match(self._buffer, position)
-                )
+                match = None if _INCOMPLETE_ESCAPE.match(self._buffer, offset) else _ESCAPE.match(self._buffer, offset)
                 if match is None:
                     break
-                parts.append(_decode_escape(match[1]))
-                position = match.end()
+                pieces.append(_decode_escape(match[1]))
+                offset = match.end()
                 continue
             if (
-                position + len(self._quote) > len(self._buffer)
-                and possible_mark_length(self._buffer[position:], {self._quote: ""}) == len(self._buffer) - position
+                offset + len(self._quote) > len(self._buffer)
+                and possible_mark_length(self._buffer[offset:], {self._quote: ""}) == len(self._buffer) - offset
             ):
                 break
-            parts.append(char)
-            position += 1
-        self._add_characters("".join(parts))
-        self._position = position
+            pieces.append(char)
+            offset += 1
+        self._add_characters("".join(pieces))
+        self._position = offset
         return False
 
     def _add_characters(self, text: str) -> None:

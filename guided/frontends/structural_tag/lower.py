@@ -149,10 +149,10 @@ class Lowering:
 
     def string_part(self, string: str, pointer: str) -> Expr:
         """Exactly this string."""
-        parts = [
+        piece_parts = [
             text(piece) if isinstance(piece, str) else special(piece.token) for piece in self.pieces(string, pointer)
         ]
-        return parts[0] if len(parts) == 1 else sequence(*parts)
+        return piece_parts[0] if len(piece_parts) == 1 else sequence(*piece_parts)
 
     def _lower_token(self, token: int | str, pointer: str) -> Expr:
         if not self.allow_special_tokens:

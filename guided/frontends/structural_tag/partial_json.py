@@ -40,7 +40,7 @@ class PartialJson:
         self._position = 0  # the end of the text that has been read, in the window
         self._in_string = self._in_word = self._is_invalid = False
         self._closers: list[str] = []
-        self._is_name = False  # whether the next string is the name of a member
+        self._is_name = False  # whether the current or next string is the name of a member
         self._certain_end = 0  # the end of the last complete value, or of the last opening bracket
 
     @property
@@ -80,7 +80,7 @@ class PartialJson:
         return self.text[:length] + closers
 
     def _read_next(self) -> bool:
-        """Read a token, or a part of it. Returns False if more text is needed."""
+        """Read a string, a word or a punctuation mark, or a part of one. Returns False if more text is needed."""
         if self._in_string:
             return self._read_string()
         if self._in_word:

@@ -199,16 +199,16 @@ class ToolStyle:
             end = ""
         heads: dict[tuple[tuple[str, bool], ...], list[str]] = {}  # by the parts after the head
         for begin in markup.begins:
-            (head, _), *rest = begin.parts(function.name)
-            heads.setdefault(tuple(rest), []).append(head)
+            (head, _), *later_parts = begin.parts(function.name)
+            heads.setdefault(tuple(later_parts), []).append(head)
         return [
             {
                 "type": "tag",
                 "begin": begins if len(begins) > 1 else begins[0],
-                "content": _sequence([*_to_formats(rest), schema, *end_formats]),
+                "content": _sequence([*_to_formats(later_parts), schema, *end_formats]),
                 "end": end,
             }
-            for rest, begins in heads.items()
+            for later_parts, begins in heads.items()
         ]
 
     def _build_reasoning(self, mode: Reasoning) -> list[Json]:
@@ -282,7 +282,7 @@ class ToolStyle:
             ]
         if (
             self.call_separator.isspace() and not is_single
-        ):  # many models write it after every call, including the last one
+        ):  # many models write the separator after every call, including the last one
             calls.append({"type": "optional", "content": separator_format[0]})
         return _sequence(calls)
 
@@ -363,8 +363,8 @@ def _triggered_begins(tag: Json, triggers: Sequence[str]) -> str | list[str]:
 def _cut_overlaps(triggers: Sequence[str]) -> list[str]:
     """The strings that free text must not contain, so that the first trigger in an answer is the begin of a call.
 
-    These are the triggers. If a suffix of a trigger is a prefix of a trigger, the string is only the part before the
-    suffix: after free text that ends with this part, the begin of a call could complete a trigger.
+    These strings are the triggers. But if a suffix of a trigger is also a prefix of one, the string is only the part
+    before this suffix: after free text that ends with this part, the begin of a call could complete a trigger.
     """
     prefixes = {trigger[:length] for trigger in triggers for length in range(1, len(trigger) + 1)}
     lengths = [

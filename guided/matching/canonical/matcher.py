@@ -219,7 +219,7 @@ class CanonicalMatcher:
         return self.inner.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """The inner matcher's number, for any spelling: if the budget is tight, the mask allows other spellings."""
+        """The inner matcher's result. It counts any spelling, because if the budget is tight, the mask allows any."""
         return self.inner.min_tokens_to_finish()
 
 

@@ -1,8 +1,8 @@
 """Explains why a text or a token is allowed or not in a matcher's state, and what is allowed instead.
 
 In: a matcher, and a token, a text, or nothing. Out: an `Explanation`, in characters. The automaton works on bytes, but
-readers think in characters: a position inside a character becomes the position before it, and the expected bytes become
-a set of whole characters. Bytes are named only if the input is not UTF-8.
+readers think in characters: a position inside a character becomes the position before this character, and the expected
+bytes become a set of whole characters. Bytes are named only if the input is not UTF-8.
 
 A token may contain a part of a character. After such a token the next one must complete the character.
 

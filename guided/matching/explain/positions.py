@@ -178,8 +178,8 @@ class _Labeller:
         return Alt(tuple(self._label_parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
 
     def _label_parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
-        """A sequence with a label after each part. `owner`: the rule's node; a helper's references to itself get
-        none."""
+        """A sequence with a label after each part. `owner`: the rule's node; a helper's references to itself get no
+        label."""
         spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
         out: list[Node] = []
@@ -235,7 +235,7 @@ class _Labeller:
         return node
 
     def _with_references_to_copies(self, node: Node) -> Node:
-        """A generated rule that refers to rules with labels: the start of a Lark grammar."""
+        """The generated start rule of a Lark grammar, with references to the labelled copies of the author's rules."""
         match node:
             case Ref(name) if name in self.authored_rules:
                 return Ref(_labelled_name(name))

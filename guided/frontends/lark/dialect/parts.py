@@ -232,10 +232,10 @@ def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
 
 
 def _make_special(source: str, token: Token, context: Context) -> Node:
-    content = token.text[1:-1]
-    is_list = content.startswith("[") and content.endswith("]")
-    is_negated = is_list and content[1] in "*^"
-    ranges = _read_id_ranges(source, token, content[1:-1]) if is_list else ()
+    inner_text = token.text[1:-1]
+    is_list = inner_text.startswith("[") and inner_text.endswith("]")
+    is_negated = is_list and inner_text[1] in "*^"
+    ranges = _read_id_ranges(source, token, inner_text[1:-1]) if is_list else ()
     if not is_negated and not context.allow_special_tokens:
         raise _error(
             source, "references to tokens by name or id are not allowed in this call", token,

@@ -175,7 +175,7 @@ class Lookaheads {
     return out;
   }
 
-  // Also sets `has_shift_conflict_`.
+  // Whether a state can reduce two alternatives on one terminal. Also sets `has_shift_conflict_`.
   bool has_reduce_conflict(const Sets& follow) {
     std::vector<uint64_t> reduced(follow.words()), lookahead(follow.words());
     for (size_t i = 0; i < lookback_.size();) {

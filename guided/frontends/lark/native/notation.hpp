@@ -21,7 +21,7 @@
 namespace guided::lark {
 
 // A syntax tree. `parts` are the alternatives of a choice, the items of a sequence, the arguments of a template, or the
-// item of an alias, an operator or `[x]`. A value is a name, a literal, a range or a template.
+// item of an alias, an operator or `[x]`. Lark's `value` is a name, a literal, a range or a template.
 struct SyntaxTree {
   enum class Kind : uint8_t {
     kChoice,
@@ -43,7 +43,7 @@ struct SyntaxTree {
   int32_t low = 0, high = 0;                    // the counts of kTimes
   bool has_range = false;                       // it has two counts
   std::u32string literal = {}, range_end = {};  // as written
-  int32_t length = 0;                           // characters of the tokens in it that Lark keeps
+  int32_t length = 0;                           // characters of its own tokens in Lark's tree, or more
   std::vector<SyntaxTree> parts = {};
 };
 

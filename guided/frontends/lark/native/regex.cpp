@@ -239,7 +239,7 @@ class RegexReader {
     return c == lower ? chars : complement(chars);
   }
 
-  // The character of an escape; the cursor is after the backslash.
+  // Reads an escape for a single character, after its backslash.
   char32_t parse_escaped_character() {
     const char32_t c = next();
     constexpr std::u32string_view kNames = U"abfnrtv", kValues = U"\a\b\f\n\r\t\v";
