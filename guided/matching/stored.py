@@ -71,7 +71,7 @@ class StoredSpecification:
         Raises:
             SpecError: it is malformed.
         """
-        return _source(self.kind, self._source, start, schemas, self.read)
+        return _restore_source(self.kind, self._source, start, schemas, self.read)
 
 
 def write_specification(
@@ -141,7 +141,7 @@ def _is_finding(value: object) -> bool:
     return isinstance(value, list) and len(value) == 4 and all(isinstance(item, str) for item in value)
 
 
-def _source(
+def _restore_source(
     kind: str, stored_source: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
 ) -> Any:
     """The source of a specification."""

@@ -136,7 +136,7 @@ class Places:
 
     def member(self, place: Place, name: str) -> Place:
         """The place of the members with this name, in objects at a place."""
-        return self._step(place, name)
+        return self._find_inner_place(place, name)
 
     def other_members(self, place: Place, declared_names: Collection[str]) -> Iterator[tuple[Node, Place]]:
         """The members other than `declared_names`, in objects at a place: pairs of a language of names and the place of
@@ -158,7 +158,7 @@ class Places:
 
     def item(self, place: Place, number: int) -> Place:
         """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
-        return self._step(place, number)
+        return self._find_inner_place(place, number)
 
     def read(self, place: Place, step: str | int) -> tuple[Place, frozenset[str]]:
         """For readers: the place of a member or an item, and the types there. Both are empty if they cannot be
@@ -166,7 +166,7 @@ class Places:
         """
         try:
             with self._meter:
-                inner = self._step(place, step)
+                inner = self._find_inner_place(place, step)
                 return inner, self.kinds(inner)
         except (GuidedError, RecursionError):
             return frozenset(), frozenset()
@@ -176,7 +176,7 @@ class Places:
         shapes = list(self._shapes(place, "object"))
         return len(shapes) == 1 and shapes[0][0].values is None and shapes[0][0].formula is None
 
-    def _step(self, place: Place, step: str | int) -> Place:
+    def _find_inner_place(self, place: Place, step: str | int) -> Place:
         key = (place, step)
         if key not in self._inner_places:
             goals: set[Goal] = set()

@@ -123,7 +123,7 @@ class XmlArguments:
         self._value: _Value | None = None
         self._buffer, self._size = "", 0  # the text that is not interpreted yet; the size of all text so far
         self._position = 0  # the end of the text that has been interpreted, in the buffer
-        self._tried = 0  # the length of the text, at the beginning of the buffer, that contains no complete header
+        self._searched_length = 0  # how much of the buffer is known to contain no complete header
         self._spans: list[tuple[str, int, int]] = []
         self._new_parts = ["{"]
         kinds = ("object", "array") if form.has_nested_elements else ("object",)
@@ -142,7 +142,7 @@ class XmlArguments:
         while self._may_complete() and self._read_next():
             pass
         rest, self._position = self._buffer[self._position :], 0
-        self._tried = len(rest) if self._value is None else 0
+        self._searched_length = len(rest) if self._value is None else 0
         if not self.may_end:
             self._buffer = rest
             return ""
@@ -180,9 +180,9 @@ class XmlArguments:
         """
         container = self._open_containers[-1]
         ends = self._header_ends[container.kind]
-        if self._value is not None or self._position or not self._tried or not ends:
+        if self._value is not None or self._position or not self._searched_length or not ends:
             return True
-        return any(self._buffer.find(end, self._tried) >= 0 for end in (*ends, *container.end[-1:]))
+        return any(self._buffer.find(end, self._searched_length) >= 0 for end in (*ends, *container.end[-1:]))
 
     def _read_next(self) -> bool:
         """Read the beginning, the value or the end of an element. Returns False if more text is needed."""

@@ -126,7 +126,7 @@ class CallReader:
         self._end_length = max(len(end.text) for end in markup.ends) if markup.has_fixed_ends else 0
         self._searched_length = 0  # how much of the buffer was searched for the end of the call, or of its begin
         self._form = argument_form(markup.arguments)
-        self._mode_marks, self._section_marks = _mode_marks(style), _section_marks(style)
+        self._mode_marks, self._section_marks = _list_mode_marks(style), _list_section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
         self._mode, self._is_finished = _first_mode(style, reasoning), False
         self._current_arguments: Arguments | None = None  # the reader of the current call
@@ -288,7 +288,7 @@ def _new_arguments_reader(form: ArgumentForm | None, function: Function) -> Argu
     return LiteralArguments(form) if isinstance(form, LiteralForm) else XmlArguments(form, function.parameters)
 
 
-def _mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
+def _list_mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
     """The strings that change the reader's mode outside groups of calls, each with the mode that follows."""
     marks: dict[str, str] = {}
     if (section := style.get("section")) is not None and "trigger" not in style:
@@ -303,7 +303,7 @@ def _mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
     return marks
 
 
-def _section_marks(style: Mapping[str, Any]) -> dict[str, str]:
+def _list_section_marks(style: Mapping[str, Any]) -> dict[str, str]:
     """The strings that end a group of calls."""
     section = style.get("section")
     return {} if section is None else {section["end"]: "skip" if "response" in style else "text"}

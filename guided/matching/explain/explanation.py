@@ -201,7 +201,7 @@ def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, ExpectedTe
     """Count the allowed bytes, by whole characters unless the data ends inside one, and find what may follow."""
     read, next_bytes = matcher._probe(data)
     incomplete = b""
-    if _inside_character(next_bytes):
+    if _continues_character(next_bytes):
         start = _find_last_start(data[:read])
         if start is None:
             incomplete = _incomplete_bytes(matcher) + data[:read]
@@ -399,7 +399,7 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _inside_character(next_bytes: bytes) -> bool:
+def _continues_character(next_bytes: bytes) -> bool:
     """Whether the possible next bytes continue a character."""
     return bool(next_bytes) and 0x80 <= next_bytes[0] <= 0xBF
 
