@@ -4,7 +4,7 @@ A format has the same meaning as in xgrammar. The points that need care:
 
 - *Free text* (`any_text`, and the text between tags) is any text in which the strings of `excludes` do not occur.
   Inside a tag, the strings in `end` do not occur either. This applies to all free text between begin and end, except
-  in inner tags, which have their own ends, and in `dispatch`.
+  in inner tags, which have their own ends, and in `dispatch` and `token_dispatch`.
 - *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Free text contains none.
 - *at_least_one* of triggered tags: the output begins with a tag.
 - *Control tokens*: free text contains none. In a string, the name of a control token stands for the token (`names`).

@@ -37,7 +37,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """`%import`, `%ignore`, `%declare`, or options."""
+    """`%import`, `%ignore`, `%declare`, or options (`%llguidance {...}`)."""
 
     token: Token
     body: tuple[Token, ...]

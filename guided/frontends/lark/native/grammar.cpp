@@ -64,19 +64,19 @@ int64_t count_alternatives(const SyntaxTree& tree) {
 
 Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::string& start)
     : ebnf(kMaxSymbols), loader_(loader) {
-  const Text& all = read_text(text, 0, nullptr, 0);
-  check_rules(all);
-  const auto it = all.scope.find(start);
-  if (it == all.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw Unusual{};
+  const File& main_file = read_file(text, 0, nullptr, 0);
+  check_rules(main_file);
+  const auto it = main_file.scope.find(start);
+  if (it == main_file.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw Unusual{};
   for (const std::string& name : ignored)
-    if (!all.scope.contains(name)) throw Unusual{};
-  add_terminals(all);
-  add_rules(all, start);
+    if (!main_file.scope.contains(name)) throw Unusual{};
+  add_terminals(main_file);
+  add_rules(main_file, start);
 }
 
-Grammar::Text& Grammar::read_text(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth) {
+Grammar::File& Grammar::read_file(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth) {
   std::vector<Statement> statements = parse_statements(text, loader_.max_depth);
-  Text& out = texts_.emplace_back();
+  File& out = files_.emplace_back();
   import_into(out, statements, number, mangle, depth);
   for (Statement& each : statements) add_definition(out, each, number, mangle);
   for (Definition* each : out.order)
@@ -84,7 +84,7 @@ Grammar::Text& Grammar::read_text(std::u32string_view text, int32_t number, cons
   return out;
 }
 
-void Grammar::import_into(Text& out, const std::vector<Statement>& statements, int32_t number, const Mangle& mangle,
+void Grammar::import_into(File& out, const std::vector<Statement>& statements, int32_t number, const Mangle& mangle,
                           int32_t depth) {
   std::vector<Import> imports;
   for (const Statement& each : statements) {
@@ -106,18 +106,18 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
       return mangle ? mangle(mangled) : mangled;
     };
     const ImportedText imported = loader_.open_import(each);
-    Text& text = read_text(imported.text, imported.number, inner_mangle, depth + 1);
+    File& file = read_file(imported.text, imported.number, inner_mangle, depth + 1);
     std::vector<std::string> used_names;
     for (const auto& [name, _] : each.aliases) used_names.push_back(inner_mangle(name));
-    remove_unused(text, std::move(used_names));
-    for (Definition* definition : text.order) {
+    remove_unused(file, std::move(used_names));
+    for (Definition* definition : file.order) {
       if (!out.scope.emplace(definition->name, definition).second) throw Unusual{};
       out.order.push_back(definition);
     }
   }
 }
 
-void Grammar::add_definition(Text& out, Statement& statement, int32_t number, const Mangle& mangle) {
+void Grammar::add_definition(File& out, Statement& statement, int32_t number, const Mangle& mangle) {
   const auto mangled = [&](const std::string& name) { return mangle ? mangle(name) : name; };
   switch (statement.kind) {
     case Statement::Kind::kImport:
@@ -144,7 +144,7 @@ void Grammar::add_definition(Text& out, Statement& statement, int32_t number, co
   }
 }
 
-Grammar::Definition& Grammar::new_definition(Text& out, std::string name, bool is_terminal) {
+Grammar::Definition& Grammar::new_definition(File& out, std::string name, bool is_terminal) {
   Definition& definition = definitions_.emplace_back(Definition{.name = std::move(name), .is_terminal = is_terminal});
   definition.scope = &out.scope;
   if (!out.scope.emplace(definition.name, &definition).second) throw Unusual{};
@@ -153,7 +153,7 @@ Grammar::Definition& Grammar::new_definition(Text& out, std::string name, bool i
   return definition;
 }
 
-void Grammar::add_ignored(Text& out, Statement& statement, int32_t number) {
+void Grammar::add_ignored(File& out, Statement& statement, int32_t number) {
   const SyntaxTree& tree = statement.tree;
   if (tree.parts.size() == 1 && tree.parts[0].kind == SyntaxTree::Kind::kSequence && tree.parts[0].parts.size() == 1) {
     const SyntaxTree& item = tree.parts[0].parts[0];
@@ -167,19 +167,19 @@ void Grammar::add_ignored(Text& out, Statement& statement, int32_t number) {
   defined_names.push_back({ignored.back(), "%ignore", number, statement.span});
 }
 
-void Grammar::remove_unused(Text& text, std::vector<std::string> used_names) {
+void Grammar::remove_unused(File& file, std::vector<std::string> used_names) {
   std::set<std::string> kept_names(used_names.begin(), used_names.end());
   while (!used_names.empty()) {
-    const auto it = text.scope.find(used_names.back());
+    const auto it = file.scope.find(used_names.back());
     used_names.pop_back();
-    if (it == text.scope.end() || it->second->is_terminal) continue;
+    if (it == file.scope.end() || it->second->is_terminal) continue;
     const auto& parameters = it->second->parameters;
     for_each_tree(it->second->tree, [&](const SyntaxTree& tree) {
       if (!is_name(tree) || std::find(parameters.begin(), parameters.end(), tree.name) != parameters.end()) return;
       if (kept_names.insert(tree.name).second) used_names.push_back(tree.name);
     });
   }
-  std::erase_if(text.order, [&](const Definition* each) { return !kept_names.contains(each->name); });
+  std::erase_if(file.order, [&](const Definition* each) { return !kept_names.contains(each->name); });
 }
 
 // Throws `Unusual` for terminals that Lark refuses, and for large ones.
@@ -212,32 +212,32 @@ void Grammar::check_terminal_tree(Definition& terminal, const SyntaxTree& tree, 
   for (const SyntaxTree& part : tree.parts) check_terminal_tree(terminal, part, depth);
 }
 
-void Grammar::check_rules(const Text& text) const {
+void Grammar::check_rules(const File& file) const {
   int64_t total = 0;
-  for (const Definition* each : text.order) {
+  for (const Definition* each : file.order) {
     if (each->is_terminal) continue;
     const auto& parameters = each->parameters;
     for (const std::string& name : parameters)
-      if (text.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw Unusual{};
-    check_rule(text, *each, each->tree);
+      if (file.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw Unusual{};
+    check_rule(file, *each, each->tree);
     total += count_alternatives(each->tree);
     if (total > kMaxAlternatives) throw Unusual{};
   }
 }
 
-void Grammar::check_rule(const Text& text, const Definition& rule, const SyntaxTree& tree) const {
+void Grammar::check_rule(const File& file, const Definition& rule, const SyntaxTree& tree) const {
   for_each_tree(tree, [&](const SyntaxTree& each) {
     if (each.kind == SyntaxTree::Kind::kRange)
       loader_.patterns.literal_pattern(each);  // Lark also reads the ranges of unused templates
     if (!is_name(each)) return;
-    const auto it = text.scope.find(each.name);
+    const auto it = file.scope.find(each.name);
     const bool is_parameter =
         std::find(rule.parameters.begin(), rule.parameters.end(), each.name) != rule.parameters.end();
     if (each.kind == SyntaxTree::Kind::kName) {
-      if (it == text.scope.end() && !is_parameter) throw Unusual{};
+      if (it == file.scope.end() && !is_parameter) throw Unusual{};
       return;
     }
-    if (is_parameter || it == text.scope.end() || it->second->parameters.size() != each.parts.size()) throw Unusual{};
+    if (is_parameter || it == file.scope.end() || it->second->parameters.size() != each.parts.size()) throw Unusual{};
   });
 }
 
@@ -252,8 +252,8 @@ const TerminalPattern& Grammar::pattern_of(Definition& terminal) {
   return *terminal.pattern;
 }
 
-void Grammar::add_terminals(const Text& text) {
-  for (Definition* each : text.order) {
+void Grammar::add_terminals(const File& file) {
+  for (Definition* each : file.order) {
     if (each->is_declared) declared_.insert(each->name);
     if (!each->is_terminal || each->is_declared) continue;
     const TerminalPattern& pattern = pattern_of(*each);
@@ -263,15 +263,15 @@ void Grammar::add_terminals(const Text& text) {
   }
 }
 
-void Grammar::add_rules(const Text& text, const std::string& start) {
-  for (const Definition* each : text.order)
+void Grammar::add_rules(const File& file, const std::string& start) {
+  for (const Definition* each : file.order)
     if (!each->is_terminal && each->parameters.empty())
       instances_.push_back({ebnf.intern_symbol(each->name, false), each, {}});
   for (size_t i = 0; i < instances_.size(); ++i) {  // grows during the loop
     const Instance each = instances_[i];
     const int32_t root = build_node(each.definition->tree, each.arguments);
     name_literals(root, each.definition->keeps_all);
-    apply_templates(root, text);
+    apply_templates(root, file);
     ebnf.add_rule(each.name, root, each.definition->keeps_all);
   }
   rules = ebnf.expand_rules(ebnf.intern_symbol(start, false));
@@ -367,13 +367,13 @@ std::string Grammar::literal_name(const TerminalPattern& pattern) {
 }
 
 // Replaces each use of a template by the name of a rule, inner uses first.
-void Grammar::apply_templates(int32_t root, const Text& text) {
+void Grammar::apply_templates(int32_t root, const File& file) {
   if (usages_.empty()) return;
   for (const int32_t node : ebnf.nodes_in_order(root)) {
     const auto it = usages_.find(node);
     if (it == usages_.end()) continue;
     if (++usage_count_ > kMaxUsages) throw Unusual{};
-    const Definition* definition = text.scope.at(it->second->name);
+    const Definition* definition = file.scope.at(it->second->name);
     std::string name = definition->name + "{";
     Arguments arguments;
     const std::vector<int32_t> parts = ebnf.node(node).parts;
