@@ -1,4 +1,6 @@
-"""Token bitmasks: `int32[batch, ceil(size / 32)]`, bit `id % 32` of word `id // 32`, 1 = allowed."""
+"""Allocates, reads and fills token bitmasks: int32 (batch, ceil(size / 32)), in which bit `id % 32` of word `id // 32`
+is 1 if the token is allowed.
+"""
 
 from __future__ import annotations
 

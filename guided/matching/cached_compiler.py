@@ -55,7 +55,7 @@ _WHY_EMPTY: Final = {
 
 
 class CachedCompiler:
-    """Takes the arguments of `GrammarCompiler`."""
+    """The base of `GrammarCompiler`, which documents the arguments."""
 
     def __init__(
         self,
@@ -136,14 +136,14 @@ class CachedCompiler:
             attempts.append(replace(options, classes="full"))
         if options.additional_properties == "minimal":
             attempts += [replace(attempt, additional_properties=None) for attempt in attempts]
-        *first, last = attempts
+        *earlier_attempts, last_attempt = attempts
         with limit_compilation(self.limits, work=False):  # all attempts together
-            for attempt in first:
+            for attempt in earlier_attempts:
                 try:
                     return compile_with(attempt)
                 except (SpecError, UnsupportedError):
                     pass
-            return compile_with(last)
+            return compile_with(last_attempt)
 
     def _find_cached(self, key: tuple[object, ...]) -> CompiledGrammar | None:
         text = key[1]
@@ -225,12 +225,13 @@ class CachedCompiler:
         kind: str,
         source: object,
         findings: Sequence[Finding],
-        first: Grammar,
+        first_grammar: Grammar,
         read_source: Callable[[], Grammar] | None,
     ) -> bytes | None:
         """The bytes of a specification; None if it cannot be stored."""
         try:
-            return write_specification(kind, source, findings, first, read_source, vocabulary_digest(self.vocabulary))
+            digest = vocabulary_digest(self.vocabulary)
+            return write_specification(kind, source, findings, first_grammar, read_source, digest)
         except GuidedError:
             return None
 

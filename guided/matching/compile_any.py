@@ -1,4 +1,4 @@
-"""`GrammarCompiler.compile`: one entry point for specifications of any kind.
+"""Implements `GrammarCompiler.compile`, the entry point for specifications of any kind.
 
 In: a composed specification, a JSON Schema, a regular expression, a choice, a type, a function, or a grammar as IR. Its
 Python type alone determines its meaning, as for `Engine.generate`. Out: the compiled grammar. An option that would have
@@ -114,25 +114,25 @@ class CompileAny:
         fields: JsonSchemaKeywords = {name: value for name, value in options.items() if name in _JSON_OPTIONS}  # type: ignore[assignment]
         make_options = JsonSchemaOptions.for_generation if style == "generation" else JsonSchemaOptions
         json_options = make_options(**fields)
-        documents = {"registry": options.get("registry"), "documents": options.get("documents")}
+        resources = {"registry": options.get("registry"), "documents": options.get("documents")}
         match specification:
             case Expr():
                 return self.compile_expr(specification, **json_options.non_defaults())
             case Grammar():
                 return self.compile_grammar(specification)
             case str() | re.Pattern():
-                regex = {name: options[name] for name in ("dialect", "search") if name in options}
+                regex_options = {name: options[name] for name in ("dialect", "search") if name in options}
                 pattern = _pattern_text(specification, options.get("dialect", "python"))
-                return self.compile_regex(pattern, classes=json_options.classes, **regex)
+                return self.compile_regex(pattern, classes=json_options.classes, **regex_options)
             case list() | tuple():
                 if not all(isinstance(choice, str) for choice in specification):
                     raise SpecError("a list is a choice of strings, but this one contains other values")
                 return self.compile_choice(specification)
             case bool() | Mapping():
                 _check_is_schema(specification)
-                return self.compile_json_schema(specification, **documents, **json_options.non_defaults())
+                return self.compile_json_schema(specification, **resources, **json_options.non_defaults())
             case _:
-                return self.compile_type(specification, **documents, **json_options.non_defaults())
+                return self.compile_type(specification, **resources, **json_options.non_defaults())
 
 
 def _pattern_text(pattern: str | re.Pattern[Any], dialect: str) -> str:

@@ -34,7 +34,7 @@ class CompiledGrammar:
         origins: rule of the grammar -> the part of the specification that it represents, for explanations. The rules
             themselves are not stored.
         grammar: the IR, computed again on each access.
-        native: the core's compiled grammar, with `positions`, `states`, `bytes` for measurements.
+        native: the core's compiled grammar, with `positions`, `states` and `memory_bytes` for measurements.
         findings: parts of the specification that are not enforced. Each compilation warns about them, cached or not.
         regions: rule -> the captures and temperatures of its texts.
     """
@@ -87,7 +87,7 @@ class CompiledGrammar:
 
         The bytes contain the IR, so `from_bytes` does not read the specification again. They fit one vocabulary. A
         Python type is stored as its JSON Schema, and a composed specification as its IR: the grammar read from the
-        bytes has these as its source, so its values are JSON values rather than values of the type.
+        bytes has these as its source, so outputs are parsed to JSON values rather than to values of the type.
 
         Cost: the specification is read again; then linear in the IR.
 
@@ -157,12 +157,12 @@ def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> Comp
     vocabulary = compiler.vocabulary
     with gc_paused(), limit_compilation(limits, work=False):
         stored = read_specification(data, vocabulary_digest(vocabulary), limits)
-        compiled = compiler.compile_stored(stored.tables, stored.grammar_number, limits)
-        if compiled is None:
+        table = compiler.compile_stored(stored.tables, stored.grammar_number, limits)
+        if table is None:
             return _compile_from_ir(stored, compiler, limits)
-        source = stored.source(compiled.start, compiled.schemas)
+        source = stored.source(table.start, table.schemas)
     return CompiledGrammar(
-        compiled.native, vocabulary, compiled.origins, stored.kind, source, stored.read, stored.findings, NO_REGIONS,
+        table.native, vocabulary, table.origins, stored.kind, source, stored.read, stored.findings, NO_REGIONS,
         limits, stored.read_first)  # fmt: skip
 
 

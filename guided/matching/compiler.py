@@ -188,7 +188,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
                 match. "scannerless": a text may be split into terminals in any way, as in Lark's Earley parser with
                 `lexer="dynamic_complete"`. None: "lexer", unless the grammar uses extensions that need "scannerless".
             lexer: "contextual": only terminals that a rule allows here are tried, so `intx` may be two terminals.
-                "basic": all terminals are tried, as in Lark and in most programming languages, so `intx` is one name.
+                "basic": all terminals are tried, as with Lark's basic lexer, so `intx` is one name.
             grammars: the targets of `@name`: name -> a Lark grammar, a JSON Schema as a dict, or a specification.
             allow_special_tokens: whether the grammar may refer to control tokens, such as `<|call|>`. Leave it off for
                 untrusted grammars.
@@ -208,13 +208,13 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         )
         key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
-        def compile_with(schemas: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:
-                return read_lark(text, read_options, self.limits, schemas, findings)
+                return read_lark(text, read_options, self.limits, schema_options, findings)
 
-            why_empty = partial(check_not_empty, text, read_options, self.limits, schemas)
+            why_empty = partial(check_not_empty, text, read_options, self.limits, schema_options)
             parts = None if folders else [target for target in named_grammars.values() if isinstance(target, Mapping)]
-            return self._compile(("lark", text, key_parts, schemas), text, read, why_empty, parts=parts)
+            return self._compile(("lark", text, key_parts, schema_options), text, read, why_empty, parts=parts)
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
@@ -275,9 +275,11 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             if not isinstance(char_classes, Mapping) or not all(isinstance(c, Iterable) for c in char_classes.values()):
                 raise SpecError("char_classes is a mapping from names to characters", hint='write {"VOWEL": "aeiou"}')
             classes = {name: tuple(read_characters(name, chars)) for name, chars in char_classes.items()}
-        parts = [tuple(part) if isinstance(part, list) else part for part in read_elements(pattern, self.limits)]
-        key = ("pattern", tuple(parts), None if classes is None else tuple(classes.items()))
-        return self._compile(key, parts, lambda _: pattern_to_grammar(parts, classes))
+        elements = [
+            tuple(element) if isinstance(element, list) else element for element in read_elements(pattern, self.limits)
+        ]
+        key = ("pattern", tuple(elements), None if classes is None else tuple(classes.items()))
+        return self._compile(key, elements, lambda _: pattern_to_grammar(elements, classes))
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)
     def compile_type(

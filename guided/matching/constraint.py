@@ -111,10 +111,10 @@ class ValueParser:
         """
         if not self.is_json:
             return text
-        certain = completed_json(text, with_unfinished_strings=self.type is None)
-        if not certain:
+        certain_json = completed_json(text, with_unfinished_strings=self.type is None)
+        if not certain_json:
             return None
-        value = json.loads(certain)
+        value = json.loads(certain_json)
         return value if self.type is None else partial_value(self.type, value)
 
 

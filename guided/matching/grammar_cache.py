@@ -1,4 +1,4 @@
-"""A compiler's cache of compiled grammars, by content; the least recently used are evicted first.
+"""Caches the grammars of a compiler by content; the least recently used are evicted first.
 
 A grammar is small when it is stored, and grows with each state that matching creates. So each insertion measures some
 other entries again, in turn. The cost does not depend on the number of entries n, and each entry is measured again
@@ -66,7 +66,7 @@ class GrammarCache:
             if entry is None:
                 return None
             self._entries.move_to_end(key)
-            self._weigh(entry)
+            self._measure(entry)
             self._shrink()
             self.hits += 1
             return entry.grammar
@@ -84,12 +84,12 @@ class GrammarCache:
                 previous.is_dropped = True
                 self._weight -= previous.weight
             entry = _Entry(compiled)
-            self._weigh(entry)
+            self._measure(entry)
             if entry.weight > self.bytes:
                 self._weight -= entry.weight
                 return
             self._entries[key] = entry
-            self._weigh_others()
+            self._measure_others()
             self._shrink()
 
     def _shrink(self) -> None:
@@ -99,7 +99,7 @@ class GrammarCache:
             self._weight -= entry.weight
             entry.is_dropped = True
 
-    def _weigh_others(self) -> None:
+    def _measure_others(self) -> None:
         """Measure the entries whose turn it is."""
         entries = list(islice(self._next_entries, _ENTRIES_PER_INSERTION))
         if len(entries) < _ENTRIES_PER_INSERTION:
@@ -107,9 +107,9 @@ class GrammarCache:
             entries += islice(self._next_entries, _ENTRIES_PER_INSERTION - len(entries))
         for entry in entries:
             if not entry.is_dropped:
-                self._weigh(entry)
+                self._measure(entry)
 
-    def _weigh(self, entry: _Entry) -> None:
+    def _measure(self, entry: _Entry) -> None:
         """Measure an entry again: its automaton, and the states that matching has created."""
         native = entry.grammar.native
         weights = _LEXER_WEIGHTS if isinstance(native, _core.CompiledLexer) else _RULES_WEIGHTS

@@ -1,4 +1,5 @@
-"""A folder of stored grammars, which several processes may share. In: a specification's key. Out: bytes.
+"""Stores grammars in a folder, which several processes may share. In: a specification's key, and bytes to store. Out:
+the stored bytes.
 
 A file's name is a digest of the specification, its options and limits, the vocabulary, and the versions of everything
 that takes part in reading specifications: guided and its source files, Python, Unicode, Lark. So files are never
@@ -159,10 +160,10 @@ class GrammarFolder:
 def _is_plain(key: object) -> bool:
     """Whether the `repr` of a key determines its content."""
     pending = [key]
-    for part in pending:  # grows during the loop
-        if type(part) is tuple:
-            pending += part
-        elif type(part) not in _PLAIN_TYPES:
+    for item in pending:  # grows during the loop
+        if type(item) is tuple:
+            pending += item
+        elif type(item) not in _PLAIN_TYPES:
             return False
     return True
 

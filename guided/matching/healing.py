@@ -7,8 +7,9 @@ followed by the output.
     output  "://example.org"         begins with one token "://"; after ":" the model would have to write "//"
 
 A token may end within these bytes, end with them, or extend beyond them. In the last case, the inner matcher reads the
-rest of the token. `count_unstable_tokens` computes how many tokens of a prompt are removed: the largest number of last
-tokens whose text is a proper prefix of a token. Earlier text cannot be part of a token that extends beyond the prompt.
+rest of the token. `count_unstable_tokens` computes how many tokens of a prompt are removed: the largest number (up to
+`MAX_TOKENS`) of last tokens whose text is a proper prefix of a token. Earlier text cannot be part of a token that
+extends beyond the prompt.
 
 Cost: while the bytes are written, a mask queries the inner matcher for each token that extends beyond their end. If the
 rest of this token is a token itself, its bit in the inner mask suffices. Later masks are the inner matcher's.
@@ -52,15 +53,15 @@ def count_unstable_tokens(vocabulary: Vocabulary, prompt: Sequence[int]) -> int:
 
     The first token stays. Control tokens, and all tokens before them, stay.
     """
-    native, data, unstable_tokens = native_vocabulary(vocabulary), b"", 0
+    native, data, unstable_count = native_vocabulary(vocabulary), b"", 0
     for count in range(1, min(MAX_TOKENS, len(prompt) - 1) + 1):
         token = vocabulary.token_bytes(prompt[-count])
         if not token:
             break
         data = token + data
         if native.extends(data):
-            unstable_tokens = count
-    return unstable_tokens
+            unstable_count = count
+    return unstable_count
 
 
 class _Step(NamedTuple):

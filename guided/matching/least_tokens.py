@@ -1,11 +1,12 @@
-"""Finds the fewest tokens that complete an output. In: a matcher. Out: a number, and whether it is exact.
+"""Checks whether the known number of tokens that complete an output is the minimum. In: a matcher. Out: this number,
+and whether it is exact.
 
 `min_tokens_to_finish` is the length of a known completion, which budgets use. A shorter one may exist:
 
     root ::= ("a" | "b") ("a" | "b") | root      with a token `ab`: at most 3, including the end token; 2 are enough
 
-A bounded breadth-first search looks for a shorter one. If no state accepts earlier, the known completion is a shortest
-one.
+A bounded breadth-first search looks for a shorter one. If there is none, the known number is exact. If it finds one, or
+gives up, the number is only an upper bound.
 
 Cost: one step of the core for each allowed token of each state, at most `MAX_STEPS`.
 """

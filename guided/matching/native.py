@@ -47,8 +47,8 @@ def native_vocabulary(vocabulary: Vocabulary) -> _core.TokenVocabulary:
 
 def text_ids(vocabulary: Vocabulary) -> frozenset[int]:
     """The ids of the tokens that have text."""
-    without_text = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()
-    return frozenset(id for id, data in enumerate(vocabulary.tokens) if data and id not in without_text)
+    ids_without_text = vocabulary.eos_token_ids | vocabulary.special_tokens.keys()
+    return frozenset(id for id, data in enumerate(vocabulary.tokens) if data and id not in ids_without_text)
 
 
 def vocabulary_digest(vocabulary: Vocabulary) -> str:

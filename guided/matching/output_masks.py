@@ -1,4 +1,4 @@
-"""`masks_of`: the masks under which an output was written, computed again from its tokens.
+"""Recomputes the masks under which an output was written, from its tokens (`masks_of`).
 
 In: a compiled grammar, the token ids of an output, and its budget if it had one. Out: `Masks`: which ids were allowed,
 and the mask of each position. A trainer that has only the tokens of a sample needs the masks to compute probabilities

@@ -71,7 +71,7 @@ class StoredSpecification:
         Raises:
             SpecError: it is malformed.
         """
-        return _source(self.kind, self._source, start, schemas, self.read)
+        return _restore_source(self.kind, self._source, start, schemas, self.read)
 
 
 def write_specification(
@@ -99,7 +99,7 @@ def write_specification(
     elif kind == "expr":
         metadata["source"] = only_part(source)[0] in ("json_schema", "type")
     elif kind in ("choice", "pattern"):
-        metadata["source"] = [list(part) if isinstance(part, tuple) else part for part in source]
+        metadata["source"] = [list(item) if isinstance(item, tuple) else item for item in source]
     elif kind not in ("json_schema", "grammar"):
         metadata["source"] = source
     metadata["findings"] = [[finding.pointer, finding.keyword, finding.reason, finding.hint] for finding in findings]
@@ -138,34 +138,34 @@ def read_specification(data: bytes, vocabulary: str, limits: Limits) -> StoredSp
 
 
 def _is_finding(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 4 and all(isinstance(part, str) for part in value)
+    return isinstance(value, list) and len(value) == 4 and all(isinstance(item, str) for item in value)
 
 
-def _source(
-    kind: str, stored: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
+def _restore_source(
+    kind: str, stored_source: Any, start: str, schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar]
 ) -> Any:
     """The source of a specification."""
-    is_string_list = isinstance(stored, list) and all(isinstance(part, str) for part in stored)
+    is_string_list = isinstance(stored_source, list) and all(isinstance(item, str) for item in stored_source)
     match kind:
         case "grammar":
             return LATER
         case "json_schema" if start in schemas:
             return schemas[start].schema
         case "choice" if is_string_list:
-            return tuple(stored)
-        case "pattern" if isinstance(stored, list) and all(map(_is_pair, stored)):
-            return [tuple(part) for part in stored]
-        case "structural_tag" if isinstance(stored, str | dict):
-            return stored
-        case "expr" if isinstance(stored, bool):
-            return _make_expr(schemas, read, stored)
-    if kind in _TEXT_KINDS and isinstance(stored, str):
-        return stored
-    raise malformed(f"the source is {brief(stored)}")
+            return tuple(stored_source)
+        case "pattern" if isinstance(stored_source, list) and all(map(_is_pair, stored_source)):
+            return [tuple(item) for item in stored_source]
+        case "structural_tag" if isinstance(stored_source, str | dict):
+            return stored_source
+        case "expr" if isinstance(stored_source, bool):
+            return _make_expr(schemas, read, stored_source)
+    if kind in _TEXT_KINDS and isinstance(stored_source, str):
+        return stored_source
+    raise malformed(f"the source is {brief(stored_source)}")
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
 
 
 def _make_expr(schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar], is_schema: bool) -> Expr:

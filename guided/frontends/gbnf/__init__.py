@@ -8,7 +8,7 @@ classes, `macros.py` xgrammar's macros, and `options.py` its rule options. The t
 a `Text`, a class a `Chars`, and a rule a rule of the IR, which may be recursive. `why_empty.py` explains why a grammar
 generates nothing.
 
-One reader accepts both dialects. If only one dialect accepts a construct, it has its meaning in that dialect. Where the
+One reader accepts both dialects. A construct that only one dialect accepts has the same meaning as there. Where the
 dialects conflict:
 
 - `\\x` takes two digits, as in llama.cpp; a third digit causes a warning.
@@ -64,7 +64,7 @@ def gbnf_to_grammar(
 
     Args:
         root: the start rule.
-        allow_special_tokens: whether the grammar may require tokens in the output, such as `<|call|>`. Set it to False
+        allow_special_tokens: whether the grammar may require tokens by name or id, such as `<|call|>`. Set it to False
             for untrusted input. The grammar may exclude tokens (`!<name>`) in any case.
         xgrammar: where the dialects conflict, follow xgrammar: `\\x` takes all digits that follow, `[]` is a class
             without characters, and the flag i of `Regex` folds only ASCII letters.

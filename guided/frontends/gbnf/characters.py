@@ -1,7 +1,7 @@
 r"""Reads literals and character classes. In: a token of the grammar. Out: a string, or ranges of code points.
 
 The escapes are those of llama.cpp (\xHH \uHHHH \UHHHHHHHH \t \r \n \\ \" \[ \] \-) and those that xgrammar adds
-(\/ \' \? \b \f \a \v \0 \e, and in a class a backslash before any punctuation of regular expressions). The dialects
+(\/ \' \? \b \f \a \v \0 \e, and in a class a backslash before any of ^ $ . * + ( ) { } and |). The dialects
 conflict in one case: after \x, llama.cpp reads two digits, and xgrammar all digits. By default, \x takes two digits,
 and a third one causes a warning. In xgrammar's dialect, it takes all digits.
 """

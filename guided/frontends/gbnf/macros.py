@@ -144,11 +144,13 @@ class Macros:
         bodies = [seq((free_tokens, self._reader.make_special((tag.value,), tag.token), rule)) for tag, rule in pairs]
         return self._combine(options, bodies, free_tokens)
 
-    def _combine(self, options: dict[str, _Value], bodies: Sequence[Node], free_part: Node) -> Node:
-        """The node of a dispatch. `bodies`: free text up to a tag, and the tag's rule; `free_part`: the final part."""
+    def _combine(self, options: dict[str, _Value], bodies: Sequence[Node], free_node: Node) -> Node:
+        """The node of a dispatch. `bodies`: free text up to a tag, and the tag's rule; `free_node`: the text at the
+        end.
+        """
         if self._read_flag(options, "loop_after_dispatch", True):
-            return seq((repeat(alt(bodies), 0, None), free_part))
-        return alt((*bodies, free_part))
+            return seq((repeat(alt(bodies), 0, None), free_node))
+        return alt((*bodies, free_node))
 
     # --- the values of arguments
 
@@ -156,10 +158,10 @@ class Macros:
         """(trigger, reference to its rule) for each argument. `kind`: the type of triggers; `form`: for hints."""
         out: list[tuple[_Value, Ref]] = []
         for pair in arguments:
-            parts = pair.value
-            if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1].value, Token):
+            values = pair.value
+            if not isinstance(values, list) or len(values) != 2 or not isinstance(values[1].value, Token):
                 raise self._reader.error("a trigger must be a pair of a tag and a rule", pair.token, f"write {form}")
-            out.append((self._check_value(parts[0], kind, form), self._reader.make_reference(parts[1].value)))
+            out.append((self._check_value(values[0], kind, form), self._reader.make_reference(values[1].value)))
         return out
 
     def _read_excludes(self, options: dict[str, _Value], kind: type, form: str) -> list[_Value]:

@@ -5,7 +5,8 @@
     lazy                  its text ends as early as possible
 
 `max_chars`, `max_tokens` and `lazy` require that the rule's language is regular. Options that occur only in grammars
-that xgrammar prints (`stop_capture`, `capture_hidden_...`) are not supported, because they refer to rules by number.
+that xgrammar prints (`stop_capture`, `capture_hidden_...`) are not supported: they describe hidden text by byte counts
+or rule numbers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 r"""Reads regular expressions in xgrammar's dialect. In: a pattern. Out: an IR node.
 
-The dialect is ECMA-262 with the flag s, so a dot also matches a line end, and \s matches only ASCII spaces. In
-addition, `\a` and `\e` are control characters as in C, a group may be named in Python's notation, `(?P<name>..)`, and
-`(?i)` at the beginning of a pattern sets the flag i. Incomplete escapes and counts are errors, whereas ECMA-262 without
-the flag u reads them literally. Lookarounds and word boundaries are enforced; xgrammar ignores or rejects them.
+The dialect is ECMA-262, by default with the flag s, so a dot also matches a line end. By default, \s matches only ASCII
+spaces. In addition, `\a` and `\e` are control characters as in C, a group may be named in Python's notation,
+`(?P<name>..)`, and `(?i)` at the beginning of a pattern sets the flag i. Incomplete escapes and counts are errors,
+whereas ECMA-262 without the flag u reads them literally. Lookarounds and word boundaries are enforced; xgrammar ignores
+or rejects them.
 """
 
 from __future__ import annotations

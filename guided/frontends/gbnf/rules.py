@@ -113,12 +113,12 @@ class Reader:
     def read(self) -> dict[str, Rule]:
         definitions = self._find_definitions()
         out: dict[str, Rule] = {}
-        for number, (name, body) in enumerate(definitions):
-            bracket = self.tokens[name + 1] if body == name + 3 else None
-            token = self.tokens[name]
+        for number, (name_index, body_index) in enumerate(definitions):
+            bracket = self.tokens[name_index + 1] if body_index == name_index + 3 else None
+            token = self.tokens[name_index]
             options = RuleOptions() if bracket is None else read_options(self.text, token.text, bracket)
             self.rule = out[token.text] = Rule(token.text, token.span, options)
-            self.index = body
+            self.index = body_index
             self._read_body(definitions[number + 1][0] if number + 1 < len(definitions) else len(self.tokens) - 1)
         return out
 
@@ -129,9 +129,9 @@ class Reader:
         for index, operator in enumerate(tokens):
             if operator.kind != "::=":
                 continue
-            name = index - 2 if index > 1 and tokens[index - 1].kind == "class" else index - 1
-            token = tokens[name]
-            if name < 0 or token.kind != "name" or not token.text.strip("."):
+            name_index = index - 2 if index > 1 and tokens[index - 1].kind == "class" else index - 1
+            token = tokens[name_index]
+            if name_index < 0 or token.kind != "name" or not token.text.strip("."):
                 raise self.error("::= must follow the name of a rule", operator, "write name ::= ...")
             if not token.begins_line:
                 raise self.error("a rule must begin on a new line", token, "put a line break before it")
@@ -142,9 +142,9 @@ class Reader:
                     "write all its alternatives in one rule, separated by |",
                 )
             self.definitions[token.text] = token
-            out.append((name, index + 1))
-        first_name = out[0][0] if out else 0
-        if first_name or not out:
+            out.append((name_index, index + 1))
+        first_name_index = out[0][0] if out else 0
+        if first_name_index or not out:
             self._refuse_start(tokens[0], tokens[1] if len(tokens) > 1 else tokens[0])
         return out
 
@@ -288,12 +288,12 @@ class Reader:
     def _add_dotted(self, token: Token, group: _Group) -> None:
         """Add names separated by dots. Each dot stands for any character."""
         pos = token.start
-        for number, part in enumerate(token.text.split(".")):
+        for number, name in enumerate(token.text.split(".")):
             if number:
                 group.add(ANY_CHAR)
-            if part:
-                group.add(self.make_reference(Token("name", pos, pos + len(part), part, False)))
-            pos += len(part) + 1
+            if name:
+                group.add(self.make_reference(Token("name", pos, pos + len(name), name, False)))
+            pos += len(name) + 1
 
     def make_reference(self, token: Token) -> Ref:
         """A reference to the rule that `token` names."""
@@ -332,7 +332,7 @@ class Reader:
                 "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
             )  # fmt: skip
         self.rule.has_tokens = True
-        return alt([Special(token) for token in dict.fromkeys(references)])
+        return alt([Special(reference) for reference in dict.fromkeys(references)])
 
     def make_other_tokens(self, references: Sequence[int | str]) -> Node:
         """One token that has text and is not in `references`."""

@@ -67,10 +67,11 @@ class LarkOptions:
 
     Attributes:
         start: the start rule.
-        semantics: "lexer" or "scannerless"; see the module docstring. None: "lexer", unless the grammar uses extensions
-            that a lexer does not support (embedded schemas, grammars and tokens; `lazy`, `suffix`, `stop`,
-            `max_chars`, `max_tokens`).
-        lexer: "contextual": try only terminals that some rule can accept at a position; "basic": try all, as in Lark.
+        semantics: "lexer" or "scannerless"; see the module docstring. None: "lexer", unless `lexer` is "contextual" and
+            the grammar uses extensions that a lexer does not support (embedded schemas, grammars and tokens; `lazy`,
+            `suffix`, `stop`, `max_chars`, `max_tokens`; options that restrict ignored terminals).
+        lexer: "contextual": try only terminals that some rule can accept at a position; "basic": try all, as Lark's
+            basic lexer does.
         import_paths: folders in which `%import` searches for files. By default, a grammar can import only Lark's own
             grammars (`common`, `unicode`, `python`, `lark`).
         postlex: an instance of `lark.indenter.Indenter`, or "python" for Lark's `PythonIndenter`. It creates terminals
@@ -249,9 +250,9 @@ def _load(
             error.with_location(text, plain_grammar.original_span(error.span))
         raise
 
-    def read_nested(part: str, name: str) -> Grammar:
+    def read_nested(nested_text: str, name: str) -> Grammar:
         nested_options = replace(options, start="start", semantics="scannerless", lexer="contextual", postlex=None)
-        return _read(part, nested_options, limits, schema_options, findings, (*chain, name))
+        return _read(nested_text, nested_options, limits, schema_options, findings, (*chain, name))
 
     def embed(spec: Any) -> Grammar:
         from guided.frontends.combinators import json_schema  # a circular import: these modules also read Lark texts

@@ -1,4 +1,6 @@
-"""Character sets for the C++ code. In: a class such as `\\d`, or a character. Out: the characters that it matches."""
+"""Computes character sets for the C++ code. In: a class such as `\\d`, or a character. Out: the characters that it
+matches.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Limits the size to which Lark's loader would expand a grammar, and reports mistakes that Lark does not explain. In:
-the tree that Lark has parsed. Raises an error with its location.
+the text of a grammar, or the tree that Lark has parsed. Out: nothing; an error has its location.
 
 Lark expands choices in a sequence (`(a|b) (c|d)` becomes four alternatives), short repetitions (`(a|b)~0..20` becomes
 two million), templates for each list of arguments, and terminals that consist of terminals. So a grammar of a few lines
@@ -191,7 +191,7 @@ def _count_alternatives(tree: Any, star_alternatives: int, maximum: int) -> int:
         if str(op) == "~":
             low, high = int(counts[0]), int(counts[-1])
             return _sum_powers(number, low, high, maximum) if high < _REPEAT_BREAK_THRESHOLD else number
-        return max(number, star_alternatives) if str(op) == "*" else number  # it becomes a separate rule
+        return max(number, star_alternatives) if str(op) == "*" else number  # a repetition becomes a separate rule
     if kind == "template_usage" or not kind:
         return 1
     out = 1
@@ -268,14 +268,14 @@ def _compute_length(
         if terminal in lengths:
             todo.pop()
             continue
-        parts = [part for part in _list_leaves(trees[terminal]) if part != terminal]
-        new_parts = [part for part in parts if part in trees and part not in lengths and part not in pending]
-        if new_parts:
-            todo += new_parts
-            pending.update(new_parts)
+        leaves = [leaf for leaf in _list_leaves(trees[terminal]) if leaf != terminal]
+        new_terminals = [leaf for leaf in leaves if leaf in trees and leaf not in lengths and leaf not in pending]
+        if new_terminals:
+            todo += new_terminals
+            pending.update(new_terminals)
             continue
-        levels[terminal] = 1 + max((levels.get(part, 0) for part in parts), default=0)
-        length = sum(lengths.get(part, 1) if part in trees else len(part) for part in parts)
+        levels[terminal] = 1 + max((levels.get(leaf, 0) for leaf in leaves), default=0)
+        length = sum(lengths.get(leaf, 1) if leaf in trees else len(leaf) for leaf in leaves)
         lengths[terminal] = min(length, max_length + 1)
         todo.pop()
     return lengths[name]

@@ -1,5 +1,5 @@
 """Reads the statements of a grammar, and of the files that it imports, with Lark's own builder. In: a grammar. Out:
-what Lark's `load_grammar` returns for it, and the locations of its parts (`sources.py`).
+what Lark's `load_grammar` returns for it, and the locations of its definitions (`sources.py`).
 
 How: as in Lark, but one statement and one file at a time, so that errors have the location of their statement. Each
 file is checked against the limits before Lark expands it (`bounds.py`).

@@ -9,8 +9,9 @@ everything is a comment. The comment cannot end before the b and leave it as a W
 
 How: a gap is a sequence of ignored texts. What follows a gap must not extend the match of its last ignored text. The
 state in which the automaton of the ignored terminal ends determines which continuations would do so. Gaps are
-classified by these continuations, and each class has a rule. Only terminals and ignored texts that do not begin with
-such a continuation may follow it. If a terminal may end before this is decided, the grammar is not supported.
+classified by these continuations, and each class has a rule. A terminal or ignored text may follow a gap only if it
+does not begin with a continuation of the gap's class. If a terminal may end before this is decided, the grammar is not
+supported.
 
 Cost: each terminal is determinised, and compared with each state in which an ignored text may either end or continue.
 The copies of states count as work, because `/#a{1,n}/` has n classes of n states.
@@ -39,8 +40,8 @@ _WORK_PER_STATE: Final = 50  # each class of gaps has its own copy of the states
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some texts of the ignored terminal `rule`. `continuations`: what would extend their match; None: nothing.
-    `is_live`: whether a state of `continuations` other than its start leads to a text.
+    """Some texts of the ignored terminal `rule`. `continuations`: the texts that would extend a match of them, or None
+    if there are none. `is_live`: whether a state of `continuations` other than its start leads to a text.
     """
 
     rule: str
@@ -53,8 +54,8 @@ class IgnoredTokens:
     """The gaps of a grammar. Their rules are added to its table.
 
     `ignored`: rule name -> node, for each ignored terminal; the node is None for a part that is not a terminal.
-    `is_single`: a gap is one ignored text. `as_regions`: gaps are regions, so that captures do not include a gap at
-    their end.
+    `is_single`: a gap is one ignored text. `as_regions`: gaps are regions, so that a capture does not include the gap
+    at its end.
 
     Raises:
         UnsupportedError: an ignored match may extend past the end of the ignored text that follows it.
@@ -93,7 +94,8 @@ class IgnoredTokens:
         return Repeat(_unite([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
     def _add_gaps(self, node: Node, rule: str, reference: Node, max_tokens: int | None = None) -> Node:
-        """`node` after an optional gap. `reference`: what is written instead of the complete node."""
+        """`node` after an optional gap. `reference`: a short node with the same texts, used where no gap excludes
+        any."""
         free_gaps: list[Node] = []  # gaps that all texts of the node may follow
         restricted_branches: list[Node] = []
         for name, piece in self._gaps:

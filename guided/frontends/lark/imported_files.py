@@ -26,8 +26,8 @@ class ImportedFiles:
     limits: Limits
 
     def find(self, source: Source, span: Span, path: tuple[str, ...], base: Any) -> tuple[Any, str]:
-        """(file, its text). All imports search `import_paths` first; relative ones then search the importing folder.
-        The caller's grammar has no folder.
+        """(file, its text). All imports search `import_paths` first. Relative imports then search the folder of the
+        importing file; the caller's grammar has none. Lark's own grammars come last.
 
         Args:
             source, span: the location of the `%import`, for errors.

@@ -89,12 +89,12 @@ def find_terminal_states(
     complete table. A state may occur several times, with different kernels. Terminals that only the other alternatives
     can accept are doubtful, too. Conflicts with the other alternatives do not count.
     """
-    found = _lark.lalr_states(
+    native_table = _lark.lalr_states(
         dict(rules), start, MAX_STEPS, None if live_alternatives is None else dict(live_alternatives)
     )
-    if found is None:
+    if native_table is None:
         return None
-    states, is_deterministic = found
+    states, is_deterministic = native_table
     return Table([State(_make_items(kernel), row, doubtful) for kernel, row, doubtful in states], is_deterministic)
 
 
@@ -131,8 +131,8 @@ def remove_terminals(rules: Rules, names: Set[str]) -> Rules:
 
 
 def _find_complete_rules(rules: Rules, *, allow_terminals: bool) -> set[str]:
-    """The smallest set of rules in which each rule has an alternative of rules in this set only. With
-    `allow_terminals`, the alternative may also contain terminals.
+    """The smallest set that contains every rule with an alternative in which all rules belong to the set. The
+    alternative may contain terminals only if `allow_terminals` is set.
 
     Each alternative counts down its missing rules, so the cost is linear (Dowling and Gallier 1984).
     """

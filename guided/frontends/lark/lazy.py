@@ -1,5 +1,5 @@
 """Finds which terminals must not extend over lazy terminals. In: rules, and the names of lazy terminals. Out: for each
-item before a terminal, the lazy terminals over which this terminal must not extend.
+LR item before a terminal (`lalr.py`), the lazy terminals over which this terminal must not extend.
 
     start: (call | TEXT)*        TEXT: /(.|\\n)*/
     call: head "(" ")"           head[lazy]: TEXT "<call"
@@ -23,9 +23,9 @@ from .lalr import FIRST, ROOT, Item, Rules, find_lr0_kernels, find_nullable
 __all__ = ["find_avoided_terminals"]
 
 
-def find_avoided_terminals(rules: Rules, start: str, lazy: frozenset[str]) -> Mapping[Item, frozenset[str]]:
+def find_avoided_terminals(rules: Rules, start: str, lazy_names: frozenset[str]) -> Mapping[Item, frozenset[str]]:
     """See the module docstring. If the automaton is too large, no terminal may extend over any lazy one."""
-    if not lazy:
+    if not lazy_names:
         return {}
     rules_with_root = {ROOT: [[(start, False)]], **rules}
     out: dict[Item, set[str]] = {}
@@ -40,7 +40,7 @@ def find_avoided_terminals(rules: Rules, start: str, lazy: frozenset[str]) -> Ma
             item: _get_next_symbol(rules_with_root, item)
             for item in _find_terminal_items(rules_with_root, kernel, nullable_rules)
         }
-        competing_names = lazy & set(terminal_items.values())
+        competing_names = lazy_names & set(terminal_items.values())
         for item, name in terminal_items.items():
             if competing_names - {name}:
                 out.setdefault(item, set()).update(competing_names - {name})

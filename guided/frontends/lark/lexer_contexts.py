@@ -13,8 +13,8 @@ How: the state of Lark's parser is determined by the items at which an exact par
 these items are marked with token names that no input contains, and a set of marks identifies a state.
 
 Only states in which this can matter are marked: a doubtful terminal and another terminal of the row match prefixes of
-the same text, and the doubtful one is tried first, or one is a keyword of the other. If there is no table, nothing is
-marked.
+the same text; in addition, the doubtful one is tried first, or one of the two is a keyword of the other. If there is no
+table, nothing is marked.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = ["Marks", "mark_positions"]
 
 _MAX_PAIRS: Final = 200_000
 _MAX_ROW_SIZES: Final = 200_000  # the sum of the sizes of all rows
-_MAX_ROW_TERMINALS: Final = 1024  # the core does not use the rows of more terminals
+_MAX_ROW_TERMINALS: Final = 1024  # with more terminals, the core does not use rows
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
     """`by_item`: the mark of each item. `contexts`: set of marks -> the terminals that Lark's lexer tries where exactly
-    these marks can follow. `rows`: see `guided.ir.nodes.Lexer`; unknown if an exact parser may be in several states of
-    the table at once.
+    these marks can follow. `rows`: see `guided.ir.nodes.Lexer`; empty if they are too large, or if an exact parser may
+    be in several states of the table at once.
     """
 
     by_item: Mapping[Item, str]

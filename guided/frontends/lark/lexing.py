@@ -95,28 +95,28 @@ def add_lexer(
         start = mark
         nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
         origins[start] = origins[loaded_grammar.start]
-    rows = marks.rows if indentation is None else {}  # an INDENT or DEDENT enters further states
+    rows = marks.rows if indentation is None else {}  # rows lack the states that an INDENT or DEDENT enters
     lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
     return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
 
 
 def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
-    """The node of each rule, with marks after the marked items. All occurrences of a symbol share one node."""
+    """The node of each rule, with the marks of `lexer_contexts.py`. All occurrences of a symbol share one node."""
     symbol_nodes: dict[tuple[str, bool], Node] = {}
     marked_alternatives = {(item.rule, item.alternative) for item in marks.by_item}
     out: dict[str, Node] = {}
     for name, alternatives in rules.items():
         branches: list[Node] = []
         for number, each in enumerate(alternatives):
-            parts: list[Node] = []
+            nodes: list[Node] = []
             for read, symbol in enumerate(each, 1):
                 node = symbol_nodes.get(symbol)
                 if node is None:
                     node = symbol_nodes[symbol] = Special(symbol[0]) if symbol[1] else Ref(symbol[0])
-                parts.append(node)
+                nodes.append(node)
                 if (name, number) in marked_alternatives and (mark := marks.by_item.get(Item(name, number, read))):
-                    parts.append(Repeat(Special(mark), 0, 1))
-            branches.append(Seq(tuple(parts)) if parts else EPSILON)
+                    nodes.append(Repeat(Special(mark), 0, 1))
+            branches.append(Seq(tuple(nodes)) if nodes else EPSILON)
         out[name] = branches[0] if len(branches) == 1 else Alt(tuple(branches))
     return out
 

@@ -62,7 +62,9 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
 
 def _build_node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:
     """The node of a rule, in which terminals are `Special` nodes."""
-    return Alt(tuple(Seq(tuple(Special(name) if term else Ref(name) for name, term in each)) for each in alternatives))
+    return Alt(
+        tuple(Seq(tuple(Special(name) if is_term else Ref(name) for name, is_term in each)) for each in alternatives)
+    )
 
 
 def _find_unused(loaded_grammar: LoadedGrammar, rules: Rules) -> Iterator[LintFinding]:
@@ -76,8 +78,8 @@ def _find_unused(loaded_grammar: LoadedGrammar, rules: Rules) -> Iterator[LintFi
         is_terminal = name.lstrip("_")[:1].isupper()
         if name in used_names or name in template_names:
             continue
-        parts = re.findall(r"\w+", name)  # a name with hyphens has several parts
-        may_be_used = min(words[part] for part in parts) > 1  # perhaps in another terminal
+        words_of_name = re.findall(r"\w+", name)  # a name with hyphens has several words
+        may_be_used = min(words[word] for word in words_of_name) > 1  # perhaps in another terminal
         if not (is_terminal and may_be_used):
             yield unused_finding("terminal" if is_terminal else "rule", f"{name} (line {line})")
 
@@ -129,13 +131,13 @@ def _find_collisions(
 def _find_later_in_shared_rows(order: Sequence[str], rows: Iterable[Collection[str]]) -> list[int]:
     """For each name, the later names that share a row with it, as a bit set of their indices."""
     indices = {name: index for index, name in enumerate(order)}
-    shared = [0] * len(order)
+    shared_bits = [0] * len(order)
     for row in {frozenset(row) for row in rows}:
         row_indices = [indices[name] for name in row if name in indices]
         row_bits = sum(1 << index for index in row_indices)
         for index in row_indices:
-            shared[index] |= row_bits
-    return [bits >> (index + 1) << (index + 1) for index, bits in enumerate(shared)]
+            shared_bits[index] |= row_bits
+    return [bits >> (index + 1) << (index + 1) for index, bits in enumerate(shared_bits)]
 
 
 def _list_set_bits(bits: int) -> Iterator[int]:
@@ -194,7 +196,8 @@ def _search_common(first: Texts, second: Texts) -> str | None:
 
 
 def _choose_readable(bounds: tuple[int, int]) -> int:
-    return next((overlap[0][0] for part in _READABLE_CHARS if (overlap := intersect((part,), (bounds,)))), bounds[0])
+    overlaps = (intersect((readable_range,), (bounds,)) for readable_range in _READABLE_CHARS)
+    return next((overlap[0][0] for overlap in overlaps if overlap), bounds[0])
 
 
 def _read_back(predecessors: dict[tuple[int, int], tuple[tuple[int, int], int] | None], pair: tuple[int, int]) -> str:

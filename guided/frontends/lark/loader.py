@@ -62,7 +62,7 @@ class LoadedGrammar:
     """A grammar as Lark reads it.
 
     `lines`: name of a rule or terminal -> the line that defines it. `parts`: name of a placeholder terminal -> the part
-    that it represents. `original_parts`: name of a placeholder terminal -> this part as written in the grammar.
+    that it represents (`dialect/parts.py`). `original_parts`: the same parts as written in the grammar.
     `sources`: the locations of all definitions. `initial_skip`, `final_skip`: whether ignored terminals may come first
     or last. `skip_once`: whether a gap is at most one ignored terminal. `regions`: name of a rule -> its capture and
     sampling attributes.
@@ -83,7 +83,7 @@ class LoadedGrammar:
     regions: Mapping[str, Region] = field(default_factory=dict)
 
     def locate(self, error: _Error, name: str) -> _Error:
-        """Add to an error about a rule or terminal the location of its definition or pattern.
+        """Add the location of a rule's or terminal's definition or pattern to an error about it.
 
         A location in a terminal's pattern becomes the corresponding location in the grammar.
         """

@@ -51,9 +51,11 @@ def read_grammar(text: str, start: str, import_paths: tuple[str, ...], limits: L
     files = ImportedFiles(loader, import_paths, limits)
     folders: list[Any] = [None]
 
-    def open_import(path: tuple[str, ...], is_relative: bool, aliases: dict[str, str], outer: int) -> tuple[int, str]:
-        importing_source = sources.texts[outer]
-        file, imported_text = files.find(importing_source, (0, 0), path, folders[outer] if is_relative else None)
+    def open_import(
+        path: tuple[str, ...], is_relative: bool, aliases: dict[str, str], importer: int
+    ) -> tuple[int, str]:
+        importing_source = sources.texts[importer]
+        file, imported_text = files.find(importing_source, (0, 0), path, folders[importer] if is_relative else None)
         mangle = loader._get_mangle("__".join(path), aliases, importing_source.mangle)
         sources.texts.append(Source(imported_text, format_file_name(file), mangle))
         folders.append(get_folder(file))
@@ -84,7 +86,7 @@ def _compute_width(pattern: str) -> tuple[int, int | None]:
     """The minimum and maximum width of a pattern, as Lark computes them.
 
     Raises:
-        OverflowError: the width is so large that Python versions differ in it. Others: the pattern is invalid.
+        OverflowError: the width is so large that Python versions differ in it. Other errors: the pattern is invalid.
     """
     from lark.utils import get_regexp_width  # an extra
 

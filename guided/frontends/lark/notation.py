@@ -4,10 +4,9 @@ Problem: Lark tokenizes a grammar with ambiguous regular expressions, such as `"
 matches `[^"\n]`. If no quotation mark follows, Python's `re` tries all 2^n ways to read n backslashes, and holds the
 GIL meanwhile. n line ends take n^2 steps.
 
-How: use the same grammar and the same parser, but with unambiguous expressions that match the same tokens. If a
-delimiter remains after backslashes are read in pairs, `re` finds that delimiter: this is the first branch of each
-expression. Otherwise the original expression backtracks to the last delimiter, which the second branch matches
-directly.
+How: use the same grammar and the same parser, but with unambiguous expressions that match the same tokens. The first
+branch of STRING and REGEXP reads each escaped character as a unit, and ends at the first delimiter that is not escaped.
+If there is none, the original expression backtracks to the last delimiter. The second branch goes there directly.
 
 The lexer and the transformer are Lark's, extended to charge steps to the meter.
 

@@ -2,7 +2,7 @@
 input into terminals.
 
 Each terminal becomes a separate rule, so its pattern is read once, regardless of how often it is used. Ignored
-terminals may come before each terminal or part, and at the end (`ignored_tokens.py`).
+terminals may come before each terminal or part (`LoadedGrammar.parts`), and at the end (`ignored_tokens.py`).
 """
 
 from __future__ import annotations

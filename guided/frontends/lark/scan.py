@@ -114,7 +114,7 @@ def scan(text: str, start: int = 0, *, nesting_depth: int = 0) -> list[Token]:
 
 def scan_leniently(text: str) -> Iterator[Token]:
     """The tokens of any grammar, omitting whitespace and comments. Characters that cannot begin a token are skipped."""
-    pos, unclosed_before = 0, {'"': 0, "/": 0, "<": 0}  # before this offset, nothing closes after such a character
+    pos, unclosed_before = 0, {'"': 0, "/": 0, "<": 0}  # before this offset, nothing that such a character opens closes
     while pos < len(text):
         opening = text[pos]
         is_unclosed = pos < unclosed_before.get(opening, 0)
@@ -182,8 +182,8 @@ def _make_unexpected_error(text: str, pos: int) -> SpecError:
 def find_token(text: str, token: int | str) -> tuple[int, int] | None:
     """The span of the first reference to a token in a grammar: `<think>`, `<|call|>`, `<[128000]>`, `<[1,5-9]>`.
 
-    The grammar may have any syntax. None if it does not contain the token, for example because an imported file does.
-    The core, which looks tokens up when it compiles a grammar for a vocabulary, knows the token but not its location.
+    For errors of the core about a token that the vocabulary lacks, which have no location. The grammar may have any
+    syntax. None if it does not contain the token, for example because an imported file does.
     """
     for each in scan_leniently(text):
         if each.kind == "special" and (

@@ -91,12 +91,13 @@ class Sources:
         return _NAME.sub(lambda match: self.original_name(match[0]), message)
 
     def error(self, error: _Error, name: str) -> _Error:
-        """Add to an error about a rule or terminal the location of its definition, if it is known."""
+        """Add the location of a rule's or terminal's definition, if it is known, to an error."""
         definition = self.definitions.get(name.split("{")[0])  # the use of a template has the form name{arguments}
         return error if definition is None else definition.source.error(error, definition.span)
 
     def find_usage(self, name: str, user: str) -> tuple[Source, Span]:
-        """The location at which the definition of `user` uses a name. Falls back to that definition itself."""
+        """The location of the first `name` in or after the definition of `user`. If there is none, the location of this
+        definition."""
         definition = self.definitions.get(user)
         source, start = (self.texts[0], 0) if definition is None else (definition.source, definition.span[1])
         tokens = [token for token in _find_mangled(source, name) if token.start >= start]

@@ -30,7 +30,7 @@ def make_texts(node: Node) -> TerminalTexts:
 def share_a_text(first: Node, second: Node, texts: tuple[TerminalTexts, TerminalTexts]) -> bool:
     """Whether some text begins with a text of `first` and with a text of `second`. True if the search is too long.
 
-    `texts`: `make_texts` of both nodes, or `Texts`.
+    `texts`: for each of the two nodes, `make_texts(node)` or `Texts(node)`.
     """
     left, right = texts
     if isinstance(left, _lark.Texts) and isinstance(right, _lark.Texts):
@@ -59,7 +59,7 @@ def _share_a_text(first: Texts, other: Texts) -> bool:
 
 
 def find_common_edges(first: Edges, second: Edges) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """(range of characters that both states can read, the pair of states to which it leads) for each such range."""
+    """Yield (a range of characters that both states can read, the pair of states to which it leads)."""
     i = j = 0
     while i < len(first) and j < len(second):
         (low, high, target), (other_low, other_high, other_target) = first[i], second[j]

@@ -4,10 +4,10 @@
     sum: sum "+" sum                   a rule always needs itself
     start: A "b"    A: /[ab]+/         with a lexer, a terminal's longest match takes the text of the next terminal
 
-How: find the rules that generate something, from the bottom up. Then follow the other rules from the start rule. With a
-lexer, create a short output of the rules. The first terminal whose longest match in this output exceeds its own text is
-the reason. Reasons that occur only in longer outputs are not found. Cost: linear in the rules, for each of at most
-`_MAX_ROUNDS` rounds.
+How: find the rules that generate something, from the bottom up. From the start rule, follow the rules that generate
+nothing. With a lexer, create a short output of the rules. The first terminal whose longest match in this output exceeds
+its own text is the reason. Reasons that occur only in longer outputs are not found. Cost: linear in the rules, for each
+of at most `_MAX_ROUNDS` rounds.
 """
 
 from __future__ import annotations
@@ -106,15 +106,15 @@ def _find_lexer_error(
 ) -> SpecError | None:
     output = _find_short_output(rules, loaded_grammar.start, texts)
     for index, name in enumerate(output[:-1]):
-        rest = "".join(texts[each] for each in output[index:])
+        remaining_text = "".join(texts[each] for each in output[index:])
         for terminal in languages if tries_all else languages.keys() & {name}:
-            match_length = languages[terminal].longest_match(rest)
+            match_length = languages[terminal].longest_match(remaining_text)
             if match_length > len(texts[name]):
                 expected = " and then ".join(loaded_grammar.terminals[each].label for each in output[index : index + 2])
                 label = loaded_grammar.terminals[terminal].label
                 message = (
                     f"the rules accept no sequence of terminals that the lexer can find: {label} takes all of "
-                    f"{rest[:match_length]!r}, where the rules need {expected}"
+                    f"{remaining_text[:match_length]!r}, where the rules need {expected}"
                 )
                 hint = f'let {label} exclude the text that follows, or use semantics="scannerless"'
                 return loaded_grammar.locate(SpecError(message, hint=hint), terminal)
@@ -130,8 +130,8 @@ def _find_short_output(rules: Rules, start: str, texts: Mapping[str, str]) -> li
         for name, alternatives in rules.items():
             for symbols in alternatives:
                 if all(is_terminal or symbol in outputs for symbol, is_terminal in symbols):
-                    parts = [[symbol] if is_terminal else outputs[symbol] for symbol, is_terminal in symbols]
-                    terminals = [each for part in parts for each in part]
+                    expansions = [[symbol] if is_terminal else outputs[symbol] for symbol, is_terminal in symbols]
+                    terminals = [each for expansion in expansions for each in expansion]
                     cost = sum(len(texts[each]) + 1 for each in terminals)
                     if len(terminals) <= _MAX_TERMINALS and cost < costs.get(name, cost + 1):
                         outputs[name], costs[name], is_changed = terminals, cost, True

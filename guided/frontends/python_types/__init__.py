@@ -1,1 +1,1 @@
-"""Python types as JSON Schema, and values read back from JSON."""
+"""Converts Python types to JSON Schema, and reads their values back from JSON."""

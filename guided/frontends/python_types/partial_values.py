@@ -8,7 +8,7 @@ In: a type, and the JSON value of the text so far, without an unfinished string 
     other types             the value if it is complete, otherwise the JSON value
 
 A field is complete once its value has the field's type, so a list in a model grows item by item (regardless of its
-minimum length). A dataclass in it appears when its last member has been written; until then, the field is missing.
+minimum length). A dataclass in a model appears when its last member has been written; until then, the field is missing.
 
 Cost: linear in the value. Nothing is kept between calls.
 """
@@ -35,8 +35,8 @@ _MISSING: Final = object()
 
 def partial_value(tp: Any, value: Any) -> Any:
     """The value of a type so far, see the module docstring. `value`: the JSON value so far."""
-    typed = _typed_or_missing(tp, value)
-    return value if typed is _MISSING else typed
+    typed_value = _typed_or_missing(tp, value)
+    return value if typed_value is _MISSING else typed_value
 
 
 def _typed_or_missing(tp: Any, value: Any) -> Any:
@@ -44,8 +44,8 @@ def _typed_or_missing(tp: Any, value: Any) -> Any:
     if (fields := _model_fields(tp)) is not None and isinstance(value, dict):
         typed_fields = dict[str, Any]()
         for name, key, field in fields:
-            if key in value and (typed := _typed_or_missing(field, value[key])) is not _MISSING:
-                typed_fields[name] = typed
+            if key in value and (typed_value := _typed_or_missing(field, value[key])) is not _MISSING:
+                typed_fields[name] = typed_value
         keys = {key for _, key, _ in fields}
         return _build_instance(tp, typed_fields, {key: item for key, item in value.items() if key not in keys})
     origin, args = typing.get_origin(tp) or tp, typing.get_args(tp)

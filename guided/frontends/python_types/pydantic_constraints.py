@@ -1,4 +1,4 @@
-"""Constraints that pydantic checks after it has read a value: constraints on unions, literals and enums.
+"""Describes constraints that pydantic checks after it has read a value: constraints on unions, literals and enums.
 
 In: the core schema of the validator that pydantic adds for `Field(ge=3)` or `Field(pattern=...)` if the type itself
 does not support this constraint. Out: JSON Schema for the values that the validator accepts. Pydantic's own description
@@ -8,7 +8,8 @@ lacks it: it uses a keyword that JSON Schema does not have, or omits the constra
     Annotated[list[int] | str, Field(max_length=3)]  the length of the list or the string
     Annotated[Literal["none"] | str, Field(pattern="^[a-z]+$")]
 
-Constraints of other kinds (a bound that is a date, a number of digits) get a name for `format` that causes a warning.
+Constraints of other kinds (a bound that is a date, a number of digits) become an unknown `format`, which causes a
+warning.
 Source: pydantic, `_internal/_known_annotated_metadata.py` and `_internal/_validators.py`.
 """
 

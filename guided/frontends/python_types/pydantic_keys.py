@@ -1,4 +1,5 @@
-"""The names that pydantic reads as keys of a dict. In: the JSON Schema of the key type. Out: a schema for the names.
+"""Finds the names that pydantic reads as keys of a dict. In: the JSON Schema of the key type. Out: a schema for the
+names.
 
 The names of a JSON object are strings, from which pydantic reads keys of other types:
 
@@ -8,8 +9,9 @@ The names of a JSON object are strings, from which pydantic reads keys of other 
     Literal Enum the strings among the values; the integers of an IntEnum
     A | B        the names of both
 
-Integers with other bounds than small ranges, 0 and 1, and numbers with bounds get a name for `format` that causes a
-warning. A type without names, such as `tuple`, is refused. Cost: linear in the schema; a range has at most 1,000 names.
+The schema enforces a small range of integers, and a minimum of 0 or 1. For all other bounds of integers and numbers,
+it contains an unknown `format`, which causes a warning. The result is None for a type without names, such as `tuple`.
+Cost: linear in the schema; a range has at most 1,000 names.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from typing import Any, Final
 __all__ = ["NAMES", "key_names", "names_of_enum", "names_of_literal"]
 
 NAMES: Final = "x-guided-names"
-"""Marks the schemas of enums and literals with the names that become their values, until they are finished."""
+"""A temporary keyword in the schemas of enums and literals: the names that pydantic reads as their values."""
 _DIGITS: Final = {None: "0|-?[1-9][0-9]*", 0: "0|[1-9][0-9]*", 1: "[1-9][0-9]*"}
-_MAX_INT_LENGTH: Final = 4_300  # pydantic refuses longer ones
+_MAX_INT_LENGTH: Final = 4_300  # pydantic refuses integers with more digits
 _NUMBER: Final = {"pattern": r"^(?:0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9])$", "maxLength": 16}
 _BOUNDS: Final = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf")
 _MAX_NAMES: Final = 1_000
@@ -75,7 +77,9 @@ class _Names:
         if kind is None and "allOf" in schema:
             first, *others = map(self.convert, schema["allOf"])
             return (
-                None if first is None else {"allOf": [first, *(_BOUNDED if part is None else part for part in others)]}
+                None
+                if first is None
+                else {"allOf": [first, *(_BOUNDED if schema_part is None else schema_part for schema_part in others)]}
             )
         return schema
 

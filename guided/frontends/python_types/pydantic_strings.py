@@ -1,4 +1,4 @@
-r"""JSON Schemas for the strings of pydantic's types. In: a name that pydantic uses for `format`. Out: a JSON Schema.
+r"""Describes the strings of pydantic's types. In: a name that pydantic uses for `format`. Out: a JSON Schema.
 
 Pydantic describes most of its types by nonstandard names for `format`, and accepts more or less than these names
 suggest. The schemas here allow strings in the form that pydantic writes, and no strings that it refuses:
@@ -174,12 +174,12 @@ LOCAL_DATE_TIME: Final = (
 
 def date_pattern(low: str | None, high: str | None) -> str:
     """A pattern for the dates from `low` to `high`, which have the form 2020-01-31; None: no bound."""
-    parts = [
+    lookaheads = [
         rf"(?={_dates_bounded_by(bound, is_lower_bound)})"
         for bound, is_lower_bound in ((low, True), (high, False))
         if bound is not None
     ]
-    return "^" + "".join(parts)
+    return "^" + "".join(lookaheads)
 
 
 def _dates_bounded_by(bound: str, is_lower_bound: bool) -> str:

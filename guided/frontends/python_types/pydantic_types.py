@@ -90,8 +90,8 @@ def is_read_by_pydantic(tp: Any) -> bool:
         if is_read_by_pydantic(tp.__origin__) or any(map(_is_pydantic_metadata, tp.__metadata__)):
             return True
         bounds = [type(item).__name__ for item in tp.__metadata__ if type(item).__module__ == "annotated_types"]
-        supported = _BOUNDS_OF.get(tp.__origin__, ()) if isinstance(tp.__origin__, type) else ()
-        return bool(bounds) and all(bound in supported for bound in bounds) and find_spec("pydantic") is not None
+        enforced_bounds = _BOUNDS_OF.get(tp.__origin__, ()) if isinstance(tp.__origin__, type) else ()
+        return bool(bounds) and set(bounds) <= set(enforced_bounds) and find_spec("pydantic") is not None
     if isinstance(tp, types.GenericAlias) or (typing.get_origin(tp) is not None and not isinstance(tp, type)):
         tp = typing.get_origin(tp)
     return isinstance(tp, type) and ("__pydantic_core_schema__" in vars(tp) or _defines_core_schema(tp))
@@ -219,11 +219,12 @@ def _decimal_schema(schema: dict[str, Any]) -> dict[str, Any]:
         number["multipleOf"] = _exact_number(schema["multiple_of"])
     has_bounds = len(number) > 1
     if digits is not None or places is not None:
-        parts: list[dict[str, Any]] = [{"multipleOf": _exact_number(decimal.Decimal((0, (1,), -(places or 0))))}]
+        step = _exact_number(decimal.Decimal((0, (1,), -(places or 0))))
+        conditions: list[dict[str, Any]] = [{"multipleOf": step}]
         if digits is not None:
             limit = 10 ** max(0, digits - (places or 0))
-            parts.append({"exclusiveMinimum": -limit, "exclusiveMaximum": limit})
-        number["allOf"] = parts
+            conditions.append({"exclusiveMinimum": -limit, "exclusiveMaximum": limit})
+        number["allOf"] = conditions
     text = {"type": "string", "pattern": decimal_pattern(digits, places)}
     return number if has_bounds else {"anyOf": [number, text]}
 
@@ -339,13 +340,13 @@ def _pattern_keywords(pattern: str | re.Pattern[str], engine: str | None) -> dic
 def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
     """Replace pydantic's names for `format`, and its patterns, by standard keywords. `path`: where the schema is."""
     if isinstance(schema, list):
-        return [_finish_schema(part, (*path, index)) for index, part in enumerate(schema)]
+        return [_finish_schema(child, (*path, index)) for index, child in enumerate(schema)]
     if not isinstance(schema, dict):
         return schema
     out: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _SCHEMA_MAP_KEYWORDS:
-            out[key] = {name: _finish_schema(part, (*path, key, name)) for name, part in value.items()}
+            out[key] = {name: _finish_schema(child, (*path, key, name)) for name, child in value.items()}
         elif key == _RUST_PATTERN:
             out["pattern"] = _rewrite_pattern(value, (*path, "pattern"))
         else:
@@ -360,18 +361,18 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
             out.pop(keyword, None)
-    name = out.get("format")
-    if isinstance(name, str):
+    format_name = out.get("format")
+    if isinstance(format_name, str):
         schemas = schemas_by_format()
-        if name in ("base64", "base64url"):
+        if format_name in ("base64", "base64url"):
             low, high = out.pop("minLength", 0), out.pop("maxLength", None)
-            pattern = base64_pattern(low, high, url=name == "base64url", ascii=not is_bytes)
+            pattern = base64_pattern(low, high, url=format_name == "base64url", ascii=not is_bytes)
             return _conjunction({key: value for key, value in out.items() if key != "format"}, {"pattern": pattern})
-        if name in _CLOCK_PATTERNS:
-            return _conjunction(out, {"pattern": _CLOCK_PATTERNS[name]})
-        if name in schemas:
+        if format_name in _CLOCK_PATTERNS:
+            return _conjunction(out, {"pattern": _CLOCK_PATTERNS[format_name]})
+        if format_name in schemas:
             del out["format"]
-            return _conjunction(out, schemas[name])
+            return _conjunction(out, schemas[format_name])
     if is_bytes and "pattern" not in out:
         out |= _length_keywords(out.get("minLength", 0), out.get("maxLength"))
     return out

@@ -1,4 +1,4 @@
-r"""Types whose values are strings in JSON. In: a type, such as `datetime.date`. Out: its schema and its parser.
+r"""Defines how types are written as JSON strings. In: a type, such as `datetime.date`. Out: its schema and its parser.
 
     datetime time    RFC 3339, with an offset              date    RFC 3339
     timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    as `str` writes them
@@ -55,7 +55,7 @@ class StringConstraint:
         raise NotImplementedError
 
     def add_to(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """A schema with these keywords, in addition to any existing ones."""
+        """The schema with the keywords of this constraint added to its own."""
         keywords = self.keywords()
         if keywords.keys() & schema.keys():
             return {**schema, "allOf": [*schema.get("allOf", ()), keywords]}

@@ -1,4 +1,4 @@
-"""Helpers for `type_schema` and `value_readers` that take Python types apart, and name them in errors."""
+"""Takes Python types apart for `type_schema` and `value_readers`, and names them in errors."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def is_typed_dict(tp: Any) -> bool:
 
 
 def _is_required(hint: Any, default: bool) -> bool:
-    """Whether a member of a TypedDict is required. `default`: what the class says, which cannot read annotations that
-    are strings.
+    """Whether a member of a TypedDict is required. `default`: what the class reports, which does not see a `Required`
+    or `NotRequired` within a string annotation.
     """
     while (origin := typing.get_origin(hint)) is not None and (origin is typing.Annotated or is_qualifier(origin)):
         if name_of(origin) in ("Required", "NotRequired"):
@@ -126,10 +126,10 @@ def parameters_of(function: Any) -> tuple[inspect.Signature, Members]:
         inner = inner.func
     hints = hints_of(inner if inspect.isroutine(inner) else type(inner).__call__)
     out: Members = {}
-    for position, (name, parameter) in enumerate(signature.parameters.items()):
+    for index, (name, parameter) in enumerate(signature.parameters.items()):
         if name in keyword_names:
             continue
-        if position == 0 and name in ("self", "cls") and name not in hints and _is_defined_in_class(inner):
+        if index == 0 and name in ("self", "cls") and name not in hints and _is_defined_in_class(inner):
             message = f"the signature of {name_of(function)} begins with {name}, as for an unbound method"
             hint = f"pass a bound method, wrap it in a function, or annotate {name} if it is an ordinary parameter"
             raise UnsupportedError(message, hint=hint)
@@ -181,9 +181,9 @@ def is_hashable_type(tp: Any, enclosing_types: tuple[Any, ...] = ()) -> bool:
 
 
 def hints_of(tp: Any, names: dict[str, Any] | None = None, local: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The annotations of a class or a function; string annotations are resolved.
+    """The annotations of a class or a function; string annotations are evaluated.
 
-    `names`, `local`: what names mean; by default, what they mean in the module of the class.
+    `names`, `local`: the global and local names for this; by default, those of the module of the class or function.
     """
     try:
         return typing.get_type_hints(tp, names, local, include_extras=True)

@@ -7,8 +7,8 @@
 
 Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts and arguments are closed, since other keys
 could not be read back. Pydantic describes its own types, and is needed only for them. A type without a JSON form, or
-whose values cannot be created from JSON (`set[list[int]]`), is refused by name. A function is allowed only by itself,
-not inside other types. Cost: linear in the types reached. The inverse is `value_readers`.
+whose values cannot be created from JSON (`set[list[int]]`), causes an error that names it. A function is allowed only
+by itself, not inside other types. Cost: linear in the types reached. The inverse is `value_readers`.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ class _SchemaReader:
         return self.convert(item, depth)
 
     def _convert_dict(self, tp: Any, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
-        """A mapping. Keys must be plain strings or string constants. With another key type, two names could become one
-        key.
+        """A mapping. Keys must be plain strings, bytes or string constants. With another key type, two names could
+        become one key.
         """
         out = {"type": "object", "additionalProperties": self.convert(args[1], depth)}
         if args[0] is str or args[0] is bytes:
@@ -215,11 +215,11 @@ class _SchemaReader:
 
     def _define_class(self, tp: Any, depth: int) -> dict[str, Any]:
         """A reference to the definition of a class, which is created at its first use."""
-        hashable = _is_hashable(tp)
-        if hashable and tp in self._names:
+        is_hashable = _is_hashable(tp)
+        if is_hashable and tp in self._names:
             return {"$ref": f"#/$defs/{self._names[tp]}"}
         name = self._new_name(tp)
-        if hashable:
+        if is_hashable:
             self._names[tp] = name
         self.definitions[name] = {}
         self.definitions[name] = self._convert_class(tp, name, depth)
@@ -268,7 +268,7 @@ def _is_hashable(tp: Any) -> bool:
 
 
 def _is_number(schema: typing.Mapping[str, Any]) -> bool:
-    kinds = [part.get("type") for part in schema.get("anyOf", [schema])]
+    kinds = [alternative.get("type") for alternative in schema.get("anyOf", [schema])]
     return all(kind in ("integer", "number", "null") for kind in kinds)
 
 

@@ -149,7 +149,7 @@ class _Readers:
         read = self._members_reader(members, name_of(function), 0)
         positional_names = [name for name, p in signature.parameters.items() if p.kind is p.POSITIONAL_ONLY]
 
-        def arguments(value: Any, location: _Location) -> inspect.BoundArguments:
+        def read_arguments(value: Any, location: _Location) -> inspect.BoundArguments:
             arguments = read(value, location)
             positional = []
             for name in positional_names:
@@ -161,7 +161,7 @@ class _Readers:
             except TypeError as error:  # a positional argument follows one that was omitted
                 raise location.error(f"{name_of(function)}: {error}") from None
 
-        return arguments
+        return read_arguments
 
     def _generic_reader(self, tp: Any, origin: Any, args: tuple[Any, ...], depth: int) -> _Reader:
         if origin is typing.Literal:
@@ -323,7 +323,7 @@ def _union_reader(alternatives: list[_Reader], names: str) -> _Reader:
     return read
 
 
-def _array_reader(item: _Reader, origin: Any) -> _Reader:
+def _array_reader(read_item: _Reader, origin: Any) -> _Reader:
     """The reader of arrays of any length: lists, sets, and tuples with `...`."""
     is_set = origin in SET_TYPES
     make: Callable[[list[Any]], Any] = tuple if origin is tuple else list
@@ -333,29 +333,29 @@ def _array_reader(item: _Reader, origin: Any) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, list):
             raise location.mismatch(value, "an array")
-        if is_set and len({_canonical(part) for part in value}) < len(value):
+        if is_set and len({_canonical(item) for item in value}) < len(value):
             raise location.error("an item of the set occurs twice")
-        items = [item(part, location.child(i)) for i, part in enumerate(value)]
+        items = [read_item(item, location.child(i)) for i, item in enumerate(value)]
         return _construct(lambda: make(items), make, location)
 
     return read
 
 
-def _tuple_reader(items: list[_Reader], make: Callable[[list[Any]], Any]) -> _Reader:
+def _tuple_reader(readers: list[_Reader], make: Callable[[list[Any]], Any]) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
-        if not isinstance(value, list) or len(value) != len(items):
-            raise location.mismatch(value, f"an array of {len(items)} items")
-        parts = [item(part, location.child(i)) for i, (item, part) in enumerate(zip(items, value, strict=True))]
-        return _construct(lambda: make(parts), make, location)
+        if not isinstance(value, list) or len(value) != len(readers):
+            raise location.mismatch(value, f"an array of {len(readers)} items")
+        items = [reader(value[i], location.child(i)) for i, reader in enumerate(readers)]
+        return _construct(lambda: make(items), make, location)
 
     return read
 
 
-def _object_reader(key: _Reader, item: _Reader) -> _Reader:
+def _object_reader(read_key: _Reader, read_item: _Reader) -> _Reader:
     def read(value: Any, location: _Location) -> Any:
         if not isinstance(value, dict):
             raise location.mismatch(value, "an object")
-        return {key(name, location.child(name)): item(part, location.child(name)) for name, part in value.items()}
+        return {read_key(k, location.child(k)): read_item(v, location.child(k)) for k, v in value.items()}
 
     return read
 

@@ -5,8 +5,8 @@
         "tags": [{"begin": "<tool>", "content": {"type": "json_schema", "json_schema": {...}}, "end": "</tool>"}]}}
 
 How: `formats.py` lists the formats and their fields, `reader.py` reads and checks them, `lower.py` defines their
-meaning, and `arguments.py` describes how the XML styles write the arguments of a call. `styles/` contains data files
-that describe how families of models write tool calls and reasoning. `tool_styles.py` turns these descriptions into
+meaning, and `arguments.py` writes the arguments of calls in styles other than JSON. `styles/` contains data files that
+describe how families of models write tool calls and reasoning. `tool_styles.py` turns these descriptions into
 structural tags, and `calls.py` reads the calls back.
 """
 
@@ -50,7 +50,7 @@ def structural_tag_to_grammar(
             untrusted input. Tags may always name tokens to exclude.
         special_tokens: names of control tokens; in a string of the structural tag, such a name stands for the token.
         findings: receives the keywords that are read but not enforced. Without it, they cause a warning.
-        require_values: if a grammar allows nothing, raise an error that explains why.
+        require_values: if a GBNF grammar in the structural tag allows nothing, raise an error that explains why.
         defer: if there are many schemas, compile those without errors or warnings only when a matcher reaches them.
 
     Raises:
@@ -59,7 +59,7 @@ def structural_tag_to_grammar(
             too large.
     """
     limits = Limits() if limits is None else limits
-    defer = defer and limits.are_at_least_default  # a part might exceed other limits, and this must be reported now
+    defer = defer and limits.are_at_least_default  # a part might exceed smaller limits, which must be reported now
     try:
         with limit_compilation(limits, work=False):
             parsed = read_structural_tag(spec, limits)

@@ -49,7 +49,7 @@ __all__ = [
 Place: TypeAlias = frozenset[Goal]
 
 _NO_TIME_LIMIT: Final = Limits(seconds=math.inf)  # a model may take long to write the arguments
-_ELEMENTS: Final = r"[ \t\r\n]*"
+_EMPTY_CONTAINER: Final = r"[ \t\r\n]*"
 _JSON_TEXTS: Final = {
     "object": r"[ \t\r\n]*\{(?s:.*)",
     "array": r"[ \t\r\n]*\[(?s:.*)",
@@ -58,8 +58,8 @@ _JSON_TEXTS: Final = {
     "null": r"[ \t\r\n]*null[ \t\r\n]*",
 }
 _ELEMENT_TEXTS: Final = {
-    "object": _ELEMENTS,
-    "array": _ELEMENTS,
+    "object": _EMPTY_CONTAINER,
+    "array": _EMPTY_CONTAINER,
     "number": r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?",
     "boolean": "true|false",
     "null": "null",
@@ -82,8 +82,8 @@ def is_json(text: str, kinds: Collection[str], *, nests: bool) -> bool:
 
 
 class ArgumentsNarrowing(Narrowing):
-    """Also closes an object whose schema has an empty `properties` and does not mention other members. With `always`,
-    `{"type": "object"}` is enough, for styles that cannot write undeclared members.
+    """Also closes an object whose schema has an empty `properties` and does not mention other members. With
+    `closes_plain_objects`, `{"type": "object"}` is enough, for styles that cannot write undeclared members.
     """
 
     def __init__(self, expander: Expander, option: object, *, closes_plain_objects: bool = False) -> None:
@@ -136,7 +136,7 @@ class Places:
 
     def member(self, place: Place, name: str) -> Place:
         """The place of the members with this name, in objects at a place."""
-        return self._step(place, name)
+        return self._find_inner_place(place, name)
 
     def other_members(self, place: Place, declared_names: Collection[str]) -> Iterator[tuple[Node, Place]]:
         """The members other than `declared_names`, in objects at a place: pairs of a language of names and the place of
@@ -158,7 +158,7 @@ class Places:
 
     def item(self, place: Place, number: int) -> Place:
         """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
-        return self._step(place, number)
+        return self._find_inner_place(place, number)
 
     def read(self, place: Place, step: str | int) -> tuple[Place, frozenset[str]]:
         """For readers: the place of a member or an item, and the types there. Both are empty if they cannot be
@@ -166,7 +166,7 @@ class Places:
         """
         try:
             with self._meter:
-                inner = self._step(place, step)
+                inner = self._find_inner_place(place, step)
                 return inner, self.kinds(inner)
         except (GuidedError, RecursionError):
             return frozenset(), frozenset()
@@ -176,7 +176,7 @@ class Places:
         shapes = list(self._shapes(place, "object"))
         return len(shapes) == 1 and shapes[0][0].values is None and shapes[0][0].formula is None
 
-    def _step(self, place: Place, step: str | int) -> Place:
+    def _find_inner_place(self, place: Place, step: str | int) -> Place:
         key = (place, step)
         if key not in self._inner_places:
             goals: set[Goal] = set()
@@ -268,14 +268,14 @@ class Places:
     def _conditional_members(self, shape: Shape, parent_goal: Goal) -> Iterator[_Members]:
         """The goals of the members of a shape with a formula."""
         try:
-            bound = bind(shape, self._expander)
+            bound_shape = bind(shape, self._expander)
         except UnsupportedError:
             for alternative in self._expander.by_type.multiply_out(shape):
                 yield from self._alternatives(alternative, parent_goal)
             return
-        goals = {name: [cell.goal for cell in cells] for name, cells in bound.slots.items()}
-        is_closed = self._narrowing.closed_condition(shape, list(goals.values()), bound.condition) is not None
-        others = [] if is_closed else bound.extras
+        goals = {name: [cell.goal for cell in cells] for name, cells in bound_shape.slots.items()}
+        is_closed = self._narrowing.closed_condition(shape, list(goals.values()), bound_shape.condition) is not None
+        others = [] if is_closed else bound_shape.extras
         yield _Members(goals, [(And(extra.names), [cell.goal for cell in extra.cells]) for extra in others])
 
     def _constants(self, values: list[Json], parent_goal: Goal) -> set[Goal]:

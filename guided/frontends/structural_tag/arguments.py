@@ -63,10 +63,10 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 
     def spell(text: str) -> Node:
         """A string of the style. Its quotation marks are separate nodes, so it does not look like a JSON string."""
-        parts: list[Node] = []
+        nodes: list[Node] = []
         for piece in lowering.pieces(text, schema_pointer):
-            parts += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
-        return Seq(tuple(parts))
+            nodes += [piece] if isinstance(piece, Special) else map(Text, filter(None, re.split('(")', piece)))
+        return Seq(tuple(nodes))
 
     for text in _delimiters(form):
         spell(text)  # raises SpecError if a control token is not allowed
@@ -76,14 +76,16 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
         options = caller_options.with_changes(**changes, surrounding_whitespace=False)
         notations: list[ElementNotation] = []
 
-        def notation(writer: Writer) -> Notation:
+        def make_notation(writer: Writer) -> Notation:
             if isinstance(form, LiteralForm):
                 return LiteralNotation(writer, form, spell)
             notations.append(ElementNotation(writer, form, spell, gap))
             return notations[-1]
 
         try:
-            grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings, notation=notation)
+            grammar = json_schema_to_grammar(
+                schema, options, limits=limits, findings=own_findings, notation=make_notation
+            )
             grammar = without_strings(grammar, excluded_strings, limits) if excluded_strings else grammar
         except (SpecError, UnsupportedError) as error:
             raise relocate_error(error, schema_pointer) from None
@@ -103,8 +105,8 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 def _schema_at(schema: Any, pointer: str) -> Any:
     """The schema at a location, for explanations. None if it contains references, or is in another document."""
     try:
-        for token in pointer.split("/")[1:]:
-            name = token.replace("~1", "/").replace("~0", "~")
+        for escaped_name in pointer.split("/")[1:]:
+            name = escaped_name.replace("~1", "/").replace("~0", "~")
             schema = schema[int(name) if isinstance(schema, list) else name]
     except (LookupError, ValueError, TypeError):
         return None
@@ -128,8 +130,8 @@ def _delimiters(form: ArgumentForm) -> tuple[str, ...]:
 def shortest_arguments_bound(fmt: Format, lowering: Lowering) -> int | None:
     """An upper bound on the bytes of the shortest arguments, or None if the schema or the style is not simple enough.
 
-    If values are elements, its strings must not look like other values: they have no length bounds, or are plain words
-    of an enumeration.
+    If values are elements, the shortest strings must not look like other values: they are empty, or are plain words of
+    an enumeration.
     """
     if fmt.type not in ("json_schema", "qwen_xml_parameter"):
         return None
@@ -152,9 +154,10 @@ def shortest_arguments_bound(fmt: Format, lowering: Lowering) -> int | None:
         return shortest_bound if all(map(form.can_write_name, properties)) else None
     if not all(_NAME.fullmatch(name) and _cannot_look_like_json(value) for name, value in properties.items()):
         return None
-    for part in _delimiters(form):
-        lowering.pieces(part, f"{fmt.pointer}/style")  # raises SpecError if a control token is not allowed
-    return shortest_bound + len(schema.get("required", [])) * sum(len(part.encode()) for part in _delimiters(form))
+    for delimiter in _delimiters(form):
+        lowering.pieces(delimiter, f"{fmt.pointer}/style")  # raises SpecError if a control token is not allowed
+    delimiter_length = sum(len(delimiter.encode()) for delimiter in _delimiters(form))
+    return shortest_bound + len(schema.get("required", [])) * delimiter_length
 
 
 def _cannot_look_like_json(schema: Any) -> bool:

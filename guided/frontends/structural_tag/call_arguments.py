@@ -6,8 +6,8 @@
 element (element_forms.py); some of these also write members and items of values as elements. Either the style marks the
 type of a value, or the type follows from the schema (`argument_places.py`) and the text. `read` takes a piece, and
 returns the text after the arguments once they may end; the caller passes this text again with the next piece. `text` is
-valid JSON at any time. `new_text` returns new JSON text that can no longer change. All its results together are the
-JSON text of the arguments.
+valid JSON at any time. `new_text` returns new JSON text that can no longer change. The results of all its calls,
+joined, are the JSON text of the arguments.
 
 Cost: each character is read once. The beginning of an element is read again when it may be complete. `text` copies the
 arguments so far.
@@ -74,7 +74,7 @@ class _Container:
 
     Attributes:
         place: its place in the schema.
-        name: the JSON text before it: its name, if it is a member.
+        name: the JSON text before it: its name and a colon if it is a member, otherwise empty.
         end: the text that ends its element.
         parts: the JSON of its members or items so far.
         key: its name or index in the container around it.
@@ -123,7 +123,7 @@ class XmlArguments:
         self._value: _Value | None = None
         self._buffer, self._size = "", 0  # the text that is not interpreted yet; the size of all text so far
         self._position = 0  # the end of the text that has been interpreted, in the buffer
-        self._tried = 0  # the length of the text, at the beginning of the buffer, that contains no complete header
+        self._searched_length = 0  # how much of the buffer is known to contain no complete header
         self._spans: list[tuple[str, int, int]] = []
         self._new_parts = ["{"]
         kinds = ("object", "array") if form.has_nested_elements else ("object",)
@@ -142,7 +142,7 @@ class XmlArguments:
         while self._may_complete() and self._read_next():
             pass
         rest, self._position = self._buffer[self._position :], 0
-        self._tried = len(rest) if self._value is None else 0
+        self._searched_length = len(rest) if self._value is None else 0
         if not self.may_end:
             self._buffer = rest
             return ""
@@ -175,15 +175,17 @@ class XmlArguments:
         self._new_parts.append(f"{', ' if self._open_containers[-1].parts else ''}{name}{begin}")
 
     def _may_complete(self) -> bool:
-        """Whether the new text may complete a header or the end of a container, if one of them is incomplete."""
+        """False if the buffer begins with an incomplete header or end of a container, and the new text cannot complete
+        it.
+        """
         container = self._open_containers[-1]
         ends = self._header_ends[container.kind]
-        if self._value is not None or self._position or not self._tried or not ends:
+        if self._value is not None or self._position or not self._searched_length or not ends:
             return True
-        return any(self._buffer.find(end, self._tried) >= 0 for end in (*ends, *container.end[-1:]))
+        return any(self._buffer.find(end, self._searched_length) >= 0 for end in (*ends, *container.end[-1:]))
 
     def _read_next(self) -> bool:
-        """Read the beginning, the value or the end of an element. Returns False if this is incomplete."""
+        """Read the beginning, the value or the end of an element. Returns False if more text is needed."""
         if self._value is not None:
             return self._read_value(self._value)
         container = self._open_containers[-1]
@@ -209,7 +211,7 @@ class XmlArguments:
         return self._position if match is None else match.end()
 
     def _begin_element(self, container: _Container, match: re.Match[str]) -> None:
-        """Begin an element."""
+        """Begin the element whose header matched: find its end, its key, and the types that its value may have."""
         name, end, place = "", self._form.item_end, container.place
         key: str | int = len(container.parts)
         if container.kind == "object":
@@ -321,7 +323,9 @@ def _value_spans(text: str) -> list[tuple[str, int, int]]:
 
 
 def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:
-    """The length of the longest suffix of the text that may be the beginning of a mark; 0 if there is none."""
+    """The length of the longest suffix of the text that may be the beginning of a mark (a key of `marks`); 0 if there
+    is none.
+    """
     max_length = max(map(len, marks), default=1) - 1
     for size in range(min(max_length, len(text)), 0, -1):
         if any(mark.startswith(text[-size:]) for mark in marks):
@@ -349,7 +353,9 @@ def _header_pattern(form: ElementForm, kind: str) -> re.Pattern[str]:
 
 def _header_ends(form: ElementForm, kind: str) -> set[str]:
     """The last characters of the texts that `_header_pattern` matches; empty if they are not known."""
-    ends = {(form.after if kind == "object" else form.item) + rest for rest in (form.string, form.other)}
+    ends = {
+        (form.after if kind == "object" else form.item) + value_prefix for value_prefix in (form.string, form.other)
+    }
     return set() if any(not end or end.endswith("}") for end in ends) else {end[-1] for end in ends}
 
 

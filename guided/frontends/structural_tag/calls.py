@@ -84,12 +84,14 @@ class _CallBegin(NamedTuple):
     function: Function
     name_offset: int  # the offset of the name in the first text; -1: it is in the rest
     rest_pattern: re.Pattern[str] | None  # the begin after its first text; None: nothing
-    last: re.Pattern[str]  # the end of the rest, at which numbers and identifiers are complete
-    last_length: int
+    rest_end: re.Pattern[str]  # the end of the rest, at which numbers and identifiers are complete
+    rest_end_length: int
 
     def match_rest(self, text: str, start: int, searched: int) -> re.Match[str] | None:
         """Match the rest at `start`. `searched`: the length of the text that is known to contain no match."""
-        if self.rest_pattern is None or not self.last.search(text, max(start, searched - self.last_length + 1)):
+        if self.rest_pattern is None:
+            return None
+        if not self.rest_end.search(text, max(start, searched - self.rest_end_length + 1)):
             return None
         return self.rest_pattern.match(text, start)
 
@@ -122,12 +124,9 @@ class CallReader:
                     )
         self._end = markup.end_pattern
         self._end_length = max(len(end.text) for end in markup.ends) if markup.has_fixed_ends else 0
-        self._searched_length = (
-            0  # the length of the text, at the beginning of the buffer, that was searched for the end of
-        )
-        # the current call, or for the end of its begin
+        self._searched_length = 0  # how much of the buffer was searched for the end of the call, or of its begin
         self._form = argument_form(markup.arguments)
-        self._mode_marks, self._section_marks = _mode_marks(style), _section_marks(style)
+        self._mode_marks, self._section_marks = _list_mode_marks(style), _list_section_marks(style)
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
         self._mode, self._is_finished = _first_mode(style, reasoning), False
         self._current_arguments: Arguments | None = None  # the reader of the current call
@@ -254,8 +253,9 @@ class CallReader:
         self._buffer = rest
         if not self._current_arguments.may_end:
             return False
-        end = self._end.search(rest, max(0, self._searched_length - self._end_length + 1) if self._end_length else 0)
-        if end is None:
+        start = max(0, self._searched_length - self._end_length + 1) if self._end_length else 0
+        end_match = self._end.search(rest, start)
+        if end_match is None:
             self._searched_length = len(rest)
             return False
         call, arguments_start = self.calls[-1], self._arguments_start
@@ -265,7 +265,7 @@ class CallReader:
             for pointer, start, end in self._current_arguments.spans()
         ]
         self._emit_call_part(self._current_arguments.new_text(is_complete=True), ends=True)
-        self._buffer, self._current_arguments = self._buffer[end.end() :], None
+        self._buffer, self._current_arguments = self._buffer[end_match.end() :], None
         self._searched_length = 0
         return True
 
@@ -275,9 +275,9 @@ def _make_call_begin(begin: Pattern, function: Function) -> _CallBegin:
     rest = begin.rest(function.name)
     if rest and begin.ends_in_placeholder:  # a longer name, number or identifier may begin with this one
         rest += f"(?={_NAME_END})"
-    last = re.escape(begin.tail) or _NAME_END
+    rest_end = re.escape(begin.tail) or _NAME_END
     return _CallBegin(
-        function, begin.name_offset, re.compile(rest) if rest else None, re.compile(last), len(begin.tail) or 1
+        function, begin.name_offset, re.compile(rest) if rest else None, re.compile(rest_end), len(begin.tail) or 1
     )
 
 
@@ -288,7 +288,7 @@ def _new_arguments_reader(form: ArgumentForm | None, function: Function) -> Argu
     return LiteralArguments(form) if isinstance(form, LiteralForm) else XmlArguments(form, function.parameters)
 
 
-def _mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
+def _list_mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
     """The strings that change the reader's mode outside groups of calls, each with the mode that follows."""
     marks: dict[str, str] = {}
     if (section := style.get("section")) is not None and "trigger" not in style:
@@ -303,7 +303,7 @@ def _mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
     return marks
 
 
-def _section_marks(style: Mapping[str, Any]) -> dict[str, str]:
+def _list_section_marks(style: Mapping[str, Any]) -> dict[str, str]:
     """The strings that end a group of calls."""
     section = style.get("section")
     return {} if section is None else {section["end"]: "skip" if "response" in style else "text"}

@@ -50,7 +50,7 @@ class ElementForm(NamedTuple):
         around: whether a value that is not a string may have whitespace around it.
         between: whether whitespace may separate items.
         escapes: special character in a name -> how it is written; & comes first. A style with escapes can write all
-            characters in names except \0.
+            characters in names except NUL.
         names_integers: whether an integer may also be labelled "integer" if the schema does not constrain the value.
         separator, last: the whitespace between elements and after the last one, in prompts. In answers, any whitespace
             may surround elements.

@@ -3,7 +3,7 @@
 In: the interpreted schema from `frontends/json_schema/`, so all of its keywords have the same meaning here. Out: IR.
 Each member of the arguments is an element. A string is written literally, without quotation marks and escapes. Any
 other value is JSON; in the styles that nest, objects and arrays consist of elements. `arguments.py` ensures that no
-string contains the end.
+string contains the text that ends its element.
 
 Levels (see `Notation`): from 0 on, values are JSON. Each place of `argument_places.py` has an even negative level for
 the value of an element, and the odd level below it for the members or items of this value. In styles that write the
@@ -62,17 +62,17 @@ _NAME_PATTERNS: Final = {
 
 
 @cache
-def _name_encoding(style: tuple[tuple[str, str], ...]) -> Encoding:
-    """The encoding of names. A style writes some characters as &lt; and similar escapes."""
-    unescaped = complement(charset((ord(char), ord(char)) for char, _ in style))
+def _name_encoding(escapes: tuple[tuple[str, str], ...]) -> Encoding:
+    """The encoding of names. `escapes`: (character, how the style writes it), such as ("<", "&lt;")."""
+    unescaped = complement(charset((ord(char), ord(char)) for char, _ in escapes))
     forms = [
         Form(common_ranges, form.digits) for form in UTF8.forms if (common_ranges := intersect(form.ranges, unescaped))
     ]
-    for char, escape_text in style:
+    for char, escape_text in escapes:
         first_byte, *later_bytes = escape_text.encode()
         digits = ((Span(first_byte, first_byte, ord(char), 1),), *((Span(byte, byte, 0, 1),) for byte in later_bytes))
         forms.append(Form(((ord(char), ord(char)),), digits))
-    return Encoding(f"xml-attribute without {''.join(char for char, _ in style)}", tuple(forms))
+    return Encoding(f"xml-attribute without {''.join(char for char, _ in escapes)}", tuple(forms))
 
 
 class ElementNotation(Notation):
@@ -321,8 +321,8 @@ class ElementNotation(Notation):
         key = ("name", level, *map(serial, names), *declared_names)
         label = f"other name of #{location}" if names else "other name"
         name_node = name if in_place else self.lowering.rule(key, label, location, lambda: name)
-        rest = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
-        return Seq((self._spell(form.begin.removesuffix('"')), name_node, rest))
+        after_name = Seq((self._spell(form.after.removeprefix('"')), value, self._spell(form.end), self._gap))
+        return Seq((self._spell(form.begin.removesuffix('"')), name_node, after_name))
 
     def with_distinct_names(
         self, text: Node, declared_names: Collection[str], level: int, counted_at: str | None

@@ -26,20 +26,20 @@ __all__ = ["without_strings"]
 _QUOTE = ord('"')
 
 
-def without_strings(grammar: Grammar, excluded: Sequence[str], limits: Limits) -> Grammar:
+def without_strings(grammar: Grammar, excluded_strings: Sequence[str], limits: Limits) -> Grammar:
     """The grammar without the excluded strings; see the module's docstring.
 
     Raises:
         LimitExceeded: the strings have too many characters.
     """
-    without_excluded = free_text([], excluded, limits=limits).without_markers
+    allowed_text = free_text([], excluded_strings, limits=limits).without_markers
 
     def exclude(node: Any) -> Node | None:
         match node:
             case Encoded(item, encoding):
-                return Encoded(And((item, without_excluded)), encoding)
+                return Encoded(And((item, allowed_text)), encoding)
             case Text(text) if len(text) > 1 and '"' in text:
-                return EMPTY if any(string in json.loads(text) for string in excluded) else node
+                return EMPTY if any(string in json.loads(text) for string in excluded_strings) else node
             case Chars(ranges) if any(low <= _QUOTE <= high for low, high in ranges):
                 raise UnsupportedError("strings of this schema cannot be distinguished from other text")
             case Automaton(states) if any(low <= _QUOTE <= high for _, edges in states for low, high, _ in edges):

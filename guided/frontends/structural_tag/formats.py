@@ -1,4 +1,4 @@
-"""The formats of structural tags: their names, their fields, and the values that a field may have.
+"""Lists the formats of structural tags: their names, their fields, and the values that a field may have.
 
 Source: xgrammar 0.2.8, `structural_tag.py`. All of its fields are supported; `reader.py` refuses any other field.
 """

@@ -74,7 +74,7 @@ class LiteralArguments:
         if not self._open_containers:
             return piece
         self._buffer += piece
-        while self._open_containers and self._read_token():
+        while self._open_containers and self._read_next():
             pass
         rest, self._offset, self._position = self._buffer[self._position :], self._offset + self._position, 0
         self._buffer = rest if self._open_containers else ""
@@ -95,8 +95,8 @@ class LiteralArguments:
     def _emit(self, json: str) -> None:
         self._json.read(json)
 
-    def _read_token(self) -> bool:
-        """Read a token, or a part of it. Returns False if more text is needed."""
+    def _read_next(self) -> bool:
+        """Read a name, a value, a separator or a bracket, or a part of one. Returns False if more text is needed."""
         if self._quote:
             return self._read_string()
         if not self._word_parts and (space := _WHITESPACE.match(self._buffer, self._position)) is not None:
@@ -159,7 +159,7 @@ class LiteralArguments:
         end_char = self._buffer[self._position]
         if end_char in "=:":
             self._begin_member(name.strip())
-        self._position += end_char not in _CLOSING  # with any other end, it is a name without a value
+        self._position += end_char not in _CLOSING  # a name without = or : has no value, and is skipped
         return True
 
     def _begin_member(self, name: str) -> None:
@@ -169,7 +169,7 @@ class LiteralArguments:
         self._expects = "value"
 
     def _begin_value(self) -> None:
-        """Begin a value; items of arrays are numbered here."""
+        """Begin a value. In an array, count it, and write the comma before it."""
         container = self._open_containers[-1]
         if not container.is_object:
             self._emit(", " if container.count else "")
@@ -216,32 +216,30 @@ class LiteralArguments:
 
     def _read_string(self) -> bool:
         """Read the characters of a string that are complete, and its end. Returns False if more text is needed."""
-        position, parts = self._position, list[str]()
-        while position < len(self._buffer):
-            char = self._buffer[position]
-            if self._buffer.startswith(self._quote, position):
-                self._add_characters("".join(parts))
-                self._position = position + len(self._quote)
+        offset, pieces = self._position, list[str]()
+        while offset < len(self._buffer):
+            char = self._buffer[offset]
+            if self._buffer.startswith(self._quote, offset):
+                self._add_characters("".join(pieces))
+                self._position = offset + len(self._quote)
                 self._end_string()
                 return True
             if char == "\\" and self._form.escapes:
-                match = (
-                    None if _INCOMPLETE_ESCAPE.match(self._buffer, position) else _ESCAPE.match(self._buffer, position)
-                )
+                match = None if _INCOMPLETE_ESCAPE.match(self._buffer, offset) else _ESCAPE.match(self._buffer, offset)
                 if match is None:
                     break
-                parts.append(_decode_escape(match[1]))
-                position = match.end()
+                pieces.append(_decode_escape(match[1]))
+                offset = match.end()
                 continue
             if (
-                position + len(self._quote) > len(self._buffer)
-                and possible_mark_length(self._buffer[position:], {self._quote: ""}) == len(self._buffer) - position
+                offset + len(self._quote) > len(self._buffer)
+                and possible_mark_length(self._buffer[offset:], {self._quote: ""}) == len(self._buffer) - offset
             ):
                 break
-            parts.append(char)
-            position += 1
-        self._add_characters("".join(parts))
-        self._position = position
+            pieces.append(char)
+            offset += 1
+        self._add_characters("".join(pieces))
+        self._position = offset
         return False
 
     def _add_characters(self, text: str) -> None:

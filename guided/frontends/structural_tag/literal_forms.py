@@ -52,7 +52,7 @@ class LiteralForm(NamedTuple):
 
     @property
     def name_pattern(self) -> str:
-        """A regular expression for names without delimiters. Python requires identifiers; these are the ASCII ones."""
+        """A regular expression for names without delimiters. In styles with Python's escapes: the ASCII identifiers."""
         return "[A-Za-z_][A-Za-z0-9_]*" if self.escapes else "[A-Za-z0-9_.$-]+"
 
 

@@ -1,9 +1,9 @@
 """Writes the arguments of calls as literals (literal_forms.py): Python's keyword arguments, and similar notations.
 
 In: the interpreted schema from `frontends/json_schema/`, so all of its keywords have the same meaning here. Out: IR.
-A string has one of the style's delimiters and, in Python, any of its escapes except octal numbers and names of
-characters (Python's language reference, section 2.4.1). Numbers are written as in JSON. Python and the other
-notations read them as the same numbers.
+A string has one of the style's delimiters. In Python's notation, it may contain any of Python's escapes except octal
+numbers and names of characters (Python's language reference, section 2.4.1). Numbers are written as in JSON. Python and
+the other notations read them as the same numbers.
 
 Levels (see `Notation`): -1 are the arguments, without brackets, and -2 is any value.
 

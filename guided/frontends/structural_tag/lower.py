@@ -4,9 +4,8 @@ A format has the same meaning as in xgrammar. The points that need care:
 
 - *Free text* (`any_text`, and the text between tags) is any text in which the strings of `excludes` do not occur.
   Inside a tag, the strings in `end` do not occur either. This applies to all free text between begin and end, except
-  in inner tags, which have their own ends, and in `dispatch`.
-- *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Otherwise, free text
-  contains none.
+  in inner tags, which have their own ends, and in `dispatch` and `token_dispatch`.
+- *Triggers and patterns*: as soon as one is complete in free text, its tag or format follows. Free text contains none.
 - *at_least_one* of triggered tags: the output begins with a tag.
 - *Control tokens*: free text contains none. In a string, the name of a control token stands for the token (`names`).
 
@@ -70,16 +69,18 @@ class Lowering:
 
     Args:
         names: the names of control tokens that strings may contain.
-        allowed: whether the structural tag may require control tokens.
+        allow_special_tokens: whether the structural tag may require control tokens.
         refuse_empty: whether a GBNF grammar that allows nothing raises an error. A schema that allows nothing always
             raises one.
         options: the JSON options of the structural tag.
     """
 
     def __init__(
-        self, limits: Limits, names: Collection[str], allowed: bool, refuse_empty: bool, options: JsonSchemaOptions
-    ) -> None:
-        self.limits, self.allow_special_tokens, self.refuse_empty, self.options = limits, allowed, refuse_empty, options
+        self, limits: Limits, names: Collection[str], allow_special_tokens: bool, refuse_empty: bool,
+        options: JsonSchemaOptions,
+    ) -> None:  # fmt: skip
+        self.limits, self.options, self.refuse_empty = limits, options, refuse_empty
+        self.allow_special_tokens = allow_special_tokens
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self._continuations: dict[bytes, Expr] = {}
@@ -134,7 +135,7 @@ class Lowering:
     def pieces(self, string: str, pointer: str) -> list[str | Special]:
         """A string, split at the control tokens that it names."""
         out: list[str | Special] = []
-        position = 0
+        offset = 0
         for match in self.names.finditer(string) if self.names else ():
             if not self.allow_special_tokens:
                 raise SpecError(
@@ -142,16 +143,16 @@ class Lowering:
                     pointer=pointer,
                     hint="if you trust the author, set allow_special_tokens=True: then the string stands for the token",
                 )  # fmt: skip
-            out += [string[position : match.start()], Special(match[0])]
-            position = match.end()
-        return [piece for piece in (*out, string[position:]) if piece != ""]
+            out += [string[offset : match.start()], Special(match[0])]
+            offset = match.end()
+        return [piece for piece in (*out, string[offset:]) if piece != ""]
 
     def string_part(self, string: str, pointer: str) -> Expr:
         """Exactly this string."""
-        parts = [
+        piece_parts = [
             text(piece) if isinstance(piece, str) else special(piece.token) for piece in self.pieces(string, pointer)
         ]
-        return parts[0] if len(parts) == 1 else sequence(*parts)
+        return piece_parts[0] if len(piece_parts) == 1 else sequence(*piece_parts)
 
     def _lower_token(self, token: int | str, pointer: str) -> Expr:
         if not self.allow_special_tokens:
@@ -309,13 +310,14 @@ class Lowering:
         tag_parts = list(tags_by_trigger.items())
         excludes = (*fmt["excludes"], *outer_tag.strings)
         free_part, text_and_tag = self._free_text_and_tags(tag_parts, excludes, f"{fmt.pointer}/triggers")
-        first_tag = choice(*[sequence(self.string_part(b, p), rest) for _, tags in tag_parts for b, p, rest in tags])
+        all_tags = [tag for _, tags in tag_parts for tag in tags]
+        first_tag = choice(*[sequence(self.string_part(begin, p), after) for begin, p, after in all_tags])
         return _arrange(free_part, text_and_tag, first_tag, fmt)
 
     def _free_text_and_tags(
         self,
         tag_parts: Sequence[tuple[str, Sequence[tuple[str, str, Expr]]]],
-        never: Sequence[str],
+        excluded_strings: Sequence[str],
         triggers_pointer: str,
     ) -> tuple[Expr, Expr]:
         """Free text without triggers, and free text followed by a trigger and one of its tags.
@@ -340,8 +342,8 @@ class Lowering:
                 ends.append(trigger)
                 end_continuations.append(choice(*continuations))
             else:
-                never = (*never, trigger)
-        texts = free_text(ends, never, limits=self.limits)
+                excluded_strings = (*excluded_strings, trigger)
+        texts = free_text(ends, excluded_strings, limits=self.limits)
         self._check_reachable(texts, ends, triggers_pointer)
         parts: list[Expr] = [DispatchPart(texts, tuple(end_continuations))] if ends else []
         for text_before, continuations in continuations_by_text.items():

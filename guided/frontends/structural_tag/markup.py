@@ -1,5 +1,5 @@
-"""The texts before and after calls, with their placeholders. In: a style's description (tool_styles.py). Out: for one
-function, the text and the patterns that a structural tag, a reader or a prompt needs.
+"""Describes the texts before and after calls, with their placeholders. In: a style's description (tool_styles.py). Out:
+for one function, the text and the patterns that a structural tag, a reader or a prompt needs.
 
     "functions.{name}:{index}<|sep|>"      head: "functions.f:"      rest: [0-9]+, "<|sep|>"
 

@@ -40,7 +40,7 @@ class PartialJson:
         self._position = 0  # the end of the text that has been read, in the window
         self._in_string = self._in_word = self._is_invalid = False
         self._closers: list[str] = []
-        self._is_name = False  # whether the next string is the name of a member
+        self._is_name = False  # whether the current or next string is the name of a member
         self._certain_end = 0  # the end of the last complete value, or of the last opening bracket
 
     @property
@@ -55,7 +55,7 @@ class PartialJson:
         if self._is_invalid:
             return ""
         self._window += piece
-        while self.end < 0 and self._read_token():
+        while self.end < 0 and self._read_next():
             pass
         self._window, self._base = self._window[self._position :], self._base + self._position
         self._position = 0
@@ -79,8 +79,8 @@ class PartialJson:
             length, closers = self._certain_end, closers.removeprefix('"')
         return self.text[:length] + closers
 
-    def _read_token(self) -> bool:
-        """Read a token, or a part of it. Returns False if more text is needed."""
+    def _read_next(self) -> bool:
+        """Read a string, a word or a punctuation mark, or a part of one. Returns False if more text is needed."""
         if self._in_string:
             return self._read_string()
         if self._in_word:
@@ -94,12 +94,12 @@ class PartialJson:
         self._position = _end_of(_WHITESPACE, self._window, self._position)
         if self._position == len(self._window):
             return False
-        match token := self._window[self._position]:
+        match char := self._window[self._position]:
             case '"':
                 self._in_string = True
             case "{" | "[":
-                self._closers.append("}" if token == "{" else "]")
-                self._is_name = token == "{"
+                self._closers.append("}" if char == "{" else "]")
+                self._is_name = char == "{"
                 self._certain_end = self._base + self._position + 1
             case "}" | "]":
                 del self._closers[-1:]
@@ -112,7 +112,7 @@ class PartialJson:
             case ":":
                 self._is_name = False
             case _:
-                self._in_word = _WORD.fullmatch(token) is not None
+                self._in_word = _WORD.fullmatch(char) is not None
                 self._is_invalid = not self._in_word
                 return self._in_word
         self._position += 1

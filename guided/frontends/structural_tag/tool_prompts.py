@@ -180,10 +180,10 @@ def detect_style(template: str) -> str | None:
     text, best = template.replace("\\n", "\n").replace('\\"', '"'), ("", "")
     for name in TOOL_STYLES:
         data = tool_style(name).data
-        if (spellings := data.get("shown")) is not None:
+        if (required_strings := data.get("shown")) is not None:
             if all(
-                part in text if isinstance(part, str) else any(spelling in text for spelling in part)
-                for part in spellings
+                each in text if isinstance(each, str) else any(string in text for string in each)
+                for each in required_strings
             ):
                 return name
             continue

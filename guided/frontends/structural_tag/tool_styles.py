@@ -1,4 +1,4 @@
-"""The formats in which families of models write tool calls and reasoning, as structural tags.
+"""Builds structural tags for the formats in which families of models write tool calls and reasoning.
 
     style = guided.tool_style("qwen_3")
     tag = style.structural_tag(tools, tool_choice="required")
@@ -28,7 +28,7 @@ Each file of `styles/` describes one format:
                       occur in strings of the arguments
     instructions      the sentence that tells the model how to call, if its chat template has one (tool_prompts.py)
     shown             strings that identify the chat templates of the style, if these build the begin of a call from
-                      pieces, or if another style has the same begin; a list: at least one of its strings
+                      pieces, or if another style has the same begin; a list stands for at least one of its strings
     notes             in a derived style: the values that the chat template writes differently
 """
 
@@ -199,36 +199,36 @@ class ToolStyle:
             end = ""
         heads: dict[tuple[tuple[str, bool], ...], list[str]] = {}  # by the parts after the head
         for begin in markup.begins:
-            (head, _), *rest = begin.parts(function.name)
-            heads.setdefault(tuple(rest), []).append(head)
+            (head, _), *later_parts = begin.parts(function.name)
+            heads.setdefault(tuple(later_parts), []).append(head)
         return [
             {
                 "type": "tag",
                 "begin": begins if len(begins) > 1 else begins[0],
-                "content": _sequence([*_to_formats(rest), schema, *end_formats]),
+                "content": _sequence([*_to_formats(later_parts), schema, *end_formats]),
                 "end": end,
             }
-            for rest, begins in heads.items()
+            for later_parts, begins in heads.items()
         ]
 
     def _build_reasoning(self, mode: Reasoning) -> list[Json]:
-        marks = self.data.get("reasoning")
-        if marks is None:
+        texts = self.data.get("reasoning")
+        if texts is None:
             return []
         if mode == "disabled":
-            return [_const_string(marks["disabled"])] if marks["disabled"] else []
-        begin = "" if mode == "enabled" and marks["in_prompt"] else marks["begin"]
+            return [_const_string(texts["disabled"])] if texts["disabled"] else []
+        begin = "" if mode == "enabled" and texts["in_prompt"] else texts["begin"]
         excluded_strings = (
-            marks["auto_excludes"] if mode == "auto" and "auto_excludes" in marks else marks.get("excludes", [])
+            texts["auto_excludes"] if mode == "auto" and "auto_excludes" in texts else texts.get("excludes", [])
         )
         free_text = {"type": "any_text", "excludes": excluded_strings}
-        block: Json = {"type": "tag", "begin": begin, "content": free_text, "end": marks["end"]}
-        if marks["after"]:
-            block = _sequence([block, _const_string(marks["after"])])
+        block: Json = {"type": "tag", "begin": begin, "content": free_text, "end": texts["end"]}
+        if texts["after"]:
+            block = _sequence([block, _const_string(texts["after"])])
         if mode == "enabled":
             return [block]
         alternatives = (
-            {"type": "or", "elements": [block, _const_string(marks["skipped"])]} if "skipped" in marks else block
+            {"type": "or", "elements": [block, _const_string(texts["skipped"])]} if "skipped" in texts else block
         )
         return [{"type": "optional", "content": alternatives}]
 
@@ -256,20 +256,21 @@ class ToolStyle:
 
     def _build_text_or_calls(self, choice: ChosenTools, parallel: bool, text: Mapping[str, Any] | None) -> Json:
         """Only calls, or only text unless a call is required."""
-        marks = self.triggers(choice.functions)
-        only_text = {"type": "any_text", "excludes": [*self.data["excludes"], *marks]} if text is None else dict(text)
+        triggers = self.triggers(choice.functions)
+        any_text = {"type": "any_text", "excludes": [*self.data["excludes"], *triggers]}
+        only_text = any_text if text is None else dict(text)
         if not choice.functions:
             return only_text
         if "section" in self.data:
             calls = self._build_section(choice, parallel, self.data["section"].get("lead", ""))
         else:
             tags = [tag for function in choice.functions for tag in self._build_call_tags(function)]
-            calls = self._build_unsectioned_calls(tags, marks, not parallel or choice.mode == "named")
+            calls = self._build_unsectioned_calls(tags, triggers, not parallel or choice.mode == "named")
         return calls if choice.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
 
     def _build_unsectioned_calls(self, tags: list[Json], triggers: Sequence[str], is_single: bool) -> Json:
         """One call or several, without a section. The marker of the first one shows that these are calls."""
-        marked_tags = [{**tag, "begin": begins} for tag in tags if (begins := _begins_with(tag, triggers))] or tags
+        marked_tags = [{**tag, "begin": begins} for tag in tags if (begins := _triggered_begins(tag, triggers))] or tags
         separator_format = [_const_string(self.call_separator)] if self.call_separator else []
         if is_single or marked_tags == tags:
             calls = [_tags_with_separator(marked_tags, self.call_separator, is_single)]
@@ -281,7 +282,7 @@ class ToolStyle:
             ]
         if (
             self.call_separator.isspace() and not is_single
-        ):  # many models write it after every call, including the last one
+        ):  # many models write the separator after every call, including the last one
             calls.append({"type": "optional", "content": separator_format[0]})
         return _sequence(calls)
 
@@ -353,7 +354,7 @@ def _begins(tag: Json) -> list[str]:
     return tag["begin"] if isinstance(tag["begin"], list) else [tag["begin"]]
 
 
-def _begins_with(tag: Json, triggers: Sequence[str]) -> str | list[str]:
+def _triggered_begins(tag: Json, triggers: Sequence[str]) -> str | list[str]:
     """The begins of a tag that start with a trigger."""
     begins = [begin for begin in _begins(tag) if begin.startswith(tuple(triggers))]
     return begins[0] if len(begins) == 1 else begins
@@ -362,8 +363,8 @@ def _begins_with(tag: Json, triggers: Sequence[str]) -> str | list[str]:
 def _cut_overlaps(triggers: Sequence[str]) -> list[str]:
     """The strings that free text must not contain, so that the first trigger in an answer is the begin of a call.
 
-    These are the triggers. If a suffix of a trigger is a prefix of a trigger, the string is only the part before the
-    suffix: after free text that ends with this part, the begin of a call could complete a trigger.
+    These strings are the triggers. But if a suffix of a trigger is also a prefix of one, the string is only the part
+    before this suffix: after free text that ends with this part, the begin of a call could complete a trigger.
     """
     prefixes = {trigger[:length] for trigger in triggers for length in range(1, len(trigger) + 1)}
     lengths = [

@@ -1,8 +1,8 @@
-"""OpenAI's list of tools and `tool_choice`: which tools may be called, and whether one must be called.
+"""Reads OpenAI's list of tools and `tool_choice`. Out: which tools may be called, and whether one must be called.
 
-Source: the Chat Completions API. Supported are tools of the type "function", and the choices "none", "auto",
-"required", `{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. As in that API, a
-function without `parameters` has no arguments. `strict` has no effect: arguments always satisfy their schema.
+Source: the Chat Completions API. Tools must have the type "function". The choices are "none", "auto", "required",
+`{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. As in that API, a function
+without `parameters` has no arguments. `strict` has no effect: arguments always satisfy their schema.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The characters that a token completes, contains and begins.
+"""Finds the characters that a token completes, contains and begins.
 
     b"\\xa9t\\xc3"    `head` b"\\xa9" ends a character, `text` is "t", `tail` b"\\xc3" begins one
 
@@ -83,9 +83,9 @@ def composing_characters() -> frozenset[str]:
     everything = map(chr, range(0x110000))
     composing = {char for char in everything if combining(char)}
     for code in range(0x110000):
-        parts = decomposition(chr(code)).split()
-        if len(parts) == 2 and not parts[0].startswith("<"):
-            composing.add(chr(int(parts[1], 16)))
+        components = decomposition(chr(code)).split()
+        if len(components) == 2 and not components[0].startswith("<"):
+            composing.add(chr(int(components[1], 16)))
     return frozenset(composing | jamo)
 
 

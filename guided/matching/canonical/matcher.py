@@ -146,18 +146,18 @@ class CanonicalMatcher:
         fuel[0] -= 1
         if fuel[0] < 0:
             return True
-        mask = self._inner_mask(budget)
-        if mask is None:
+        inner_tokens = self._inner_tokens(budget)
+        if inner_tokens is None:
             return True
         row = self._spelling.row(state)
-        allowed = [token for token in mask if is_allowed(row, token)]
+        allowed = [token for token in inner_tokens if is_allowed(row, token)]
         allowed.sort(key=lambda token: self._spelling.length(token) or inf, reverse=True)  # end tokens first
         return any(self._can_continue(state, token, budget, fuel) for token in allowed)
 
     def _has_few_tokens(self, budget: int | None) -> bool:
-        return len(self._inner_mask(budget) or ()) > 0
+        return len(self._inner_tokens(budget) or ()) > 0
 
-    def _inner_mask(self, budget: int | None) -> list[int] | None:
+    def _inner_tokens(self, budget: int | None) -> list[int] | None:
         """The tokens that the inner matcher allows, or None if there are many."""
         mask = np.zeros((1, len(self._spelling.punctuation)), np.int32)
         if not self.inner.fill_next_token_bitmask(mask, max_tokens=budget) or _count_allowed(mask[0]) > FEW_TOKENS:
@@ -219,7 +219,7 @@ class CanonicalMatcher:
         return self.inner.is_terminated()
 
     def min_tokens_to_finish(self) -> int:
-        """The inner matcher's number, for any spelling: if the budget is tight, the mask allows other spellings."""
+        """The inner matcher's result. It counts any spelling, because if the budget is tight, the mask allows any."""
         return self.inner.min_tokens_to_finish()
 
 

@@ -1,4 +1,4 @@
-"""Which token may follow which within a word, for tokenizers that merge pairs by rank.
+"""Finds the tokens that may follow each token within a word, for tokenizers that merge pairs by rank.
 
 In: the merges. Out: `PairTable`: the tokens that merges can produce (`reachable`), and for each token the row of tokens
 that may follow it.

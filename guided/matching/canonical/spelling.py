@@ -134,9 +134,9 @@ class Spelling:
         self._checked_bytes = max((len(data) for data in self._added_texts.values()), default=0)
         if pairs.uses_nfc:
             self._checked_bytes = max(self._checked_bytes, _COMPOSED_BYTES + 1)
-        self._composing_tokens = self._may_compose() if pairs.uses_nfc else None
-        no_text = [id for id in range(self.size) if id >= len(self._bytes) or not self._bytes[id]]
-        self._without_text = row_of(self.size, [*no_text, *self._added_texts])
+        self._composing_tokens = self._find_composing_tokens() if pairs.uses_nfc else None
+        ids_without_text = [id for id in range(self.size) if id >= len(self._bytes) or not self._bytes[id]]
+        self._non_text_row = row_of(self.size, [*ids_without_text, *self._added_texts])
         self._empty_row = row_of(self.size, [])
         self._is_tail = np.zeros(self.size, bool)
         self._is_tail[self._word_masks.tails] = True
@@ -161,7 +161,7 @@ class Spelling:
             if self._composing_tokens is not None:
                 _remove(out, [id for id in _ids(out & self._composing_tokens) if not self._is_composed(state.text, id)])
             if self.may_end(state):
-                out |= self._without_text
+                out |= self._non_text_row
             return out
 
     @cached_property
@@ -253,7 +253,7 @@ class Spelling:
         """Whether the text with this token contains the text of an added token."""
         return self._added_pattern.search(text + (self._bytes[token] or b"")) is not None
 
-    def _may_compose(self) -> Row:
+    def _find_composing_tokens(self) -> Row:
         """The tokens that may compose with the text before them, or are not in NFC themselves, as a row."""
         composing = composing_characters()
         words = self._word_masks.characters_by_id.items()
@@ -346,13 +346,13 @@ class Spelling:
         if key not in self._completion_cache:
             if len(self._completion_cache) > 1 << 16:
                 self._completion_cache.clear()
-            may_follow = self._pairs.row(token)
+            following_row = self._pairs.row(token)
             self._completion_cache[key] = any(
                 (new_state := self._word_masks.advance(word_state, self._word_masks.characters_by_id[head], False))
                 is not None
                 and (not new_state.partial_char or self._can_complete_character(new_state, head))
                 for head in self._word_masks.heads.tolist()
-                if is_allowed(may_follow, head)
+                if is_allowed(following_row, head)
             )
         return self._completion_cache[key]
 

@@ -9,9 +9,9 @@ begins with it. It keeps a state only if some continuation proves its guesses ri
 How: Pike's simulation keeps the threads of a pattern in order of preference. When a thread matches, the threads behind
 it are dropped, and the match counts unless a preferred thread matches later. So if a boundary is guessed at a match,
 the preferred threads are kept as *forbidden*: none of them may match any more. A lookahead at one character is decided
-when the next character, or the end of the text, is known. The text between two matches is a piece, too: there the
-pattern must not match at any character. Several patterns are applied in sequence. For a later pattern, a boundary of an
-earlier pattern is the end of the text.
+when the next character, or the end of the text, is known. The text between two matches is a piece, too: no match may
+begin at any of its characters. Several patterns are applied in sequence. For a later pattern, a boundary of an earlier
+pattern is the end of the text.
 
 Characters are read as classes: no set in the patterns distinguishes two characters of one class. States are created
 when they are reached. The patterns in use have a few hundred states; `MAX_SIZE` is the limit.
@@ -142,13 +142,13 @@ class _Reader(EcmaReader):
 def _make_possessive(item: Tree, low: int, high: int | None, span: tuple[int, int]) -> Tree:
     """A possessive repetition of the single character `item`: it ends before `high` only if no `item` follows."""
     none_follows = make_lookaround(item, ahead=True, negative=True, span=span)
-    first = [item] * low
+    required_items = [item] * low
     if high is None:
-        return cat([*first, make_repetition(item, 0, None, lazy=False, span=span, ordered=True), none_follows])
-    rest: Tree = EPSILON
+        return cat([*required_items, make_repetition(item, 0, None, lazy=False, span=span, ordered=True), none_follows])
+    optional_items: Tree = EPSILON
     for _ in range(high - low):
-        rest = make_alternation([cat([item, rest]), none_follows], ordered=True)
-    return cat([*first, rest])
+        optional_items = make_alternation([cat([item, optional_items]), none_follows], ordered=True)
+    return cat([*required_items, optional_items])
 
 
 class _Program(Program):
@@ -192,7 +192,7 @@ class _Pattern:
         self._reads = [None if s.ranges is None else classes.bits(s.ranges) for s in program.steps]
         self._lookaheads = [None if s.neighbour is None else classes.bits(s.neighbour) for s in program.steps]
         self._transitions: dict[tuple[Positions, int], tuple[Positions, bool]] = {}
-        if any(self.advance(self.start, symbol)[1] for symbol in (END, *range(classes.count))):
+        if any(self.advance(self.start, char_class)[1] for char_class in (END, *range(classes.count))):
             raise _unsupported_error("matches the empty text", program.split.pattern)
 
     def advance(self, positions: Positions, char_class: int) -> tuple[Positions, bool]:
@@ -311,7 +311,9 @@ class Splitter:
 
     def may_end_word(self, state: int) -> bool:
         """Whether the word may end here."""
-        return self.may_end(state) or any(self.begin_word(state, symbol) for symbol in range(self.classes.count))
+        return self.may_end(state) or any(
+            self.begin_word(state, char_class) for char_class in range(self.classes.count)
+        )
 
     def _live_numbers(self, states: Iterable[_State | None]) -> Iterator[int]:
         """Yield the numbers of the states from which an end can be reached."""
@@ -382,5 +384,5 @@ class Splitter:
             probe._continuations,
             probe._word_starts,
         ) = {}, {}, {}, {}
-        for symbol in range(self.classes.count):
-            yield any(probe._states[state][0].positions == _BETWEEN for state in probe.begin_word(0, symbol))  # type: ignore[index]
+        for char_class in range(self.classes.count):
+            yield any(probe._states[state][0].positions == _BETWEEN for state in probe.begin_word(0, char_class))  # type: ignore[index]

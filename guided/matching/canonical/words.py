@@ -174,8 +174,10 @@ class WordMasks:
     def _may_follow(self, state_set_id: int, data: bytes, begins_word: bool) -> bool:
         """Whether a character whose encoding begins with these bytes may follow."""
         in_range = self._splitter.classes.classes_in_range
-        classes = frozenset(symbol for low, high in characters_starting_with(data) for symbol in in_range(low, high))
-        return any(self.step(state_set_id, symbol, begins_word) for symbol in classes)
+        classes = frozenset(
+            char_class for low, high in characters_starting_with(data) for char_class in in_range(low, high)
+        )
+        return any(self.step(state_set_id, char_class, begins_word) for char_class in classes)
 
     def _intern_set(self, states: tuple[int, ...]) -> int:
         if states not in self._set_ids:

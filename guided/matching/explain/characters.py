@@ -4,8 +4,8 @@ In: code points as ranges. Out: parts, each a set with its description. The part
 exactly the given set, so a message neither adds nor hides a character.
 
 Named classes come first, the largest first. A class that lacks only a few characters is "a letter other than 'q'". The
-rest is listed: single characters, and ranges. A set of most characters is described by the missing ones. The end of a
-long list is only counted: "or one of 312 other characters".
+rest is listed: single characters, and ranges. A set of more than half of all characters is described by the missing
+ones, if these are few. The end of a long list is only counted: "or one of 312 other characters".
 
 "A letter" means A-Z and a-z, and "a digit" means 0-9. Other scripts are named explicitly.
 """

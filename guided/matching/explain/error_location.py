@@ -1,7 +1,8 @@
-"""Finds where a text stops being allowed: the line with a caret, what was expected, the parts of the specification.
+"""Finds where a text stops being allowed, and describes the error: the line with a caret, what was expected, and the
+parts of the specification.
 
-In: a grammar, and bytes, normally UTF-8. Out: an `ErrorLocation`. All positions count characters; a byte that is not
-UTF-8 counts as one character.
+In: a grammar, and bytes, normally UTF-8. Out: an `ErrorLocation`. Offsets and columns count characters; a byte that is
+not UTF-8 counts as one character.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ class ErrorLocation:
 
     @property
     def details(self) -> str:
-        """Lines that name the open parts of the specification, if they have names, and say how the lexer split the
-        text."""
+        """Lines that name the unfinished parts of the specification, if they have names, and say how the lexer split
+        the text."""
         positions = self.explanation.positions
-        pointers = format_open_parts(self.explanation.places, positions)
+        open_parts = format_open_parts(self.explanation.places, positions)
         refusals = format_refusals(self.explanation.refusals)
         lines = [
-            f"required by {pointers}" if pointers else "",
+            f"required by {open_parts}" if open_parts else "",
             f"refused by {refusals}" if refusals else "",
             describe_positions(positions),
             str(self.explanation.lexing or ""),

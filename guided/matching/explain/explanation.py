@@ -1,8 +1,8 @@
 """Explains why a text or a token is allowed or not in a matcher's state, and what is allowed instead.
 
 In: a matcher, and a token, a text, or nothing. Out: an `Explanation`, in characters. The automaton works on bytes, but
-readers think in characters: a position inside a character becomes the position before it, and the expected bytes become
-a set of whole characters. Bytes are named only if the input is not UTF-8.
+readers think in characters: a position inside a character becomes the position before this character, and the expected
+bytes become a set of whole characters. Bytes are named only if the input is not UTF-8.
 
 A token may contain a part of a character. After such a token the next one must complete the character.
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["ExpectedText", "Explanation", "bytes_of", "ends_mid_character", "explain", "is_text", "shortest_completion"]
 
 SECONDS: Final = 4.0
-_SECONDS_PER_PART: Final = 2.0
+_PREPARATION_SECONDS: Final = 2.0
 _COMPLETION_SECONDS: Final = 1.0
 _WORK: Final = 400_000_000
 _MAX_COMPLETION_LENGTH: Final = 4096
@@ -92,9 +92,9 @@ class Explanation:
         data: its bytes.
         read: how many of these bytes are allowed, without an incomplete character.
         expected: what may follow these bytes.
-        places: the parts of the specification that are open there (JSON Pointers, rule names).
+        places: the unfinished parts of the specification there (JSON Pointers, rule names).
         refused_by: the schema keywords that refuse the next text, as JSON Pointers.
-        positions: the alternatives of rules that are open there, and the last part read of each; empty for schemas, and
+        positions: the unfinished alternatives of rules there, and the last part read of each; empty for schemas, and
             if a bound was reached (see `guided/matching/explain/positions.py`).
         lexing: for a grammar with a lexer: how it split the text, and which terminals may follow; otherwise None.
         completion: the shortest completion from the matcher's own state.
@@ -175,10 +175,10 @@ def explain(matcher: ExplainedMatcher, candidate: int | str | bytes | None, *, m
 _PARTIAL: Final = " (incomplete: the explanation reached its bounds on time and work)"
 
 
-def _describe_position(pointers: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
+def _describe_position(open_parts: str, refusing: Groups, positions: Sequence[Position], lexing: Lexing | None) -> str:
     """Describe the position in the specification, for the end of a message."""
     refusals = f"refused by {format_refusals(refusing)}" if refusing else ""
-    text = "; ".join(filter(None, [describe_positions(positions), f"at {pointers}" if pointers else "", refusals]))
+    text = "; ".join(filter(None, [describe_positions(positions), f"at {open_parts}" if open_parts else "", refusals]))
     text = f" ({text})" if text else ""
     return text + (f"; {lexing}" if lexing is not None and str(lexing) else "")
 
@@ -201,7 +201,7 @@ def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, ExpectedTe
     """Count the allowed bytes, by whole characters unless the data ends inside one, and find what may follow."""
     read, next_bytes = matcher._probe(data)
     incomplete = b""
-    if _inside_character(next_bytes):
+    if _continues_character(next_bytes):
         start = _find_last_start(data[:read])
         if start is None:
             incomplete = _incomplete_bytes(matcher) + data[:read]
@@ -211,16 +211,16 @@ def _probe_text(matcher: ExplainedMatcher, data: bytes) -> tuple[int, ExpectedTe
             read = start
     fork = matcher.fork()
     fork.accept_string(data[:read])
-    tokens = tuple(_name_of(matcher.grammar.vocabulary, token) for token in fork._next_tokens())
+    control_tokens = tuple(_name_of(matcher.grammar.vocabulary, token) for token in fork._next_tokens())
     may_end = fork.is_accepting() and not fork.is_terminated()
     characters = tuple(fork._characters(b"", incomplete))
     if (alphabet := _characters_of(matcher.grammar.vocabulary)) is not None:
         characters = intersect(characters, alphabet)
-    return read, ExpectedText(characters, incomplete, tokens, may_end)
+    return read, ExpectedText(characters, incomplete, control_tokens, may_end)
 
 
 def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
-    """The characters in the tokens, if each token is whole characters; None for others, which can spell any
+    """The characters in the tokens; None if a token is not whole characters, because tokens can then spell any
     character."""
     characters = set[str]()
     for data in vocabulary.tokens:
@@ -232,7 +232,7 @@ def _characters_of(vocabulary: Vocabulary) -> Ranges | None:
 
 
 def _find_open_parts(matcher: ExplainedMatcher, text: bytes, schemas: SchemasAtEnd) -> tuple[str, ...]:
-    """Find the parts of the specification that are open after `text`, by the author's names.
+    """Find the parts of the specification that are unfinished after `text`, by the author's names.
 
     Rules of schemas are replaced by the locations in the schemas.
     """
@@ -262,7 +262,7 @@ def _read_rules(grammar: CompiledGrammar) -> Grammar:
 @lru_cache(maxsize=2)
 def _build_schema_locator(grammar: CompiledGrammar) -> SchemaLocator | None:
     try:
-        with limit_work(_SECONDS_PER_PART):
+        with limit_work(_PREPARATION_SECONDS):
             return SchemaLocator(grammar, _read_rules(grammar))
     except (GuidedError, RecursionError) as error:  # too large
         if is_temporary(error):
@@ -299,7 +299,7 @@ def _labelled_grammar(grammar: CompiledGrammar) -> LabelledLexer | LabelledLangu
     if grammar.kind in ("json_schema", "type"):  # all rules belong to the schema
         return None
     try:
-        with limit_work(_SECONDS_PER_PART):
+        with limit_work(_PREPARATION_SECONDS):
             rules = _read_rules(grammar)
             if rules.composed:  # the rules of a part with a lexer are not available
                 return None
@@ -399,7 +399,7 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _inside_character(next_bytes: bytes) -> bool:
+def _continues_character(next_bytes: bytes) -> bool:
     """Whether the possible next bytes continue a character."""
     return bool(next_bytes) and 0x80 <= next_bytes[0] <= 0xBF
 

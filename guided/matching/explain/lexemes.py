@@ -61,27 +61,29 @@ class LexemeReader:
     def may_be(self, numbers: Collection[int], allowed_terminals: Collection[int]) -> bool:
         """Whether a pending lexeme may become one of the terminals that the rules allow, or be ignored."""
         all_terminals = self._lexer.terminals
-        names = {
+        keyword_ids = {
             self._ids[keyword.name] for number in numbers if number >= 0 for keyword in all_terminals[number].keywords
         }
-        return not self._ignored_terminals.isdisjoint(numbers) or not (names | set(numbers)).isdisjoint(
+        return not self._ignored_terminals.isdisjoint(numbers) or not (keyword_ids | set(numbers)).isdisjoint(
             allowed_terminals
         )
 
     def begin(self, start: int, allowed_terminals: Collection[int]) -> PendingLexeme:
-        """Begin a lexeme at a position where the rules allow these terminals and marks."""
+        """Begin a lexeme at an offset at which the rules allow these terminals and marks."""
         candidates = frozenset(allowed_terminals)
         if not self._lexer.contextual:
             candidates = frozenset(range(len(self._lexer.terminals)))
         candidates = self._contexts.get(candidates & self._marks, candidates) | self._ignored_terminals
         tried_terminals = [(number, self._lexer.terminals[number]) for number in sorted(candidates - self._marks)]
-        embedded = {
+        embedded_keywords = {
             self._ids[keyword.name]
             for _, terminal in tried_terminals
             for keyword in terminal.keywords
             if keyword.embedded
         }
-        matches = [(number, self._automaton(number).start) for number, _ in tried_terminals if number not in embedded]
+        matches = [
+            (number, self._automaton(number).start) for number, _ in tried_terminals if number not in embedded_keywords
+        ]
         return PendingLexeme(start, start, candidates, tuple(matches))
 
     def read(self, pending: PendingLexeme, text: bytes | bytearray, end: int) -> PendingLexeme:

@@ -50,9 +50,9 @@ class Lexing(NamedTuple):
     refusal: str = ""
 
     def __str__(self) -> str:
-        parts = [f"the lexeme {self.lexeme!r} may be {join_with_or(list(self.may_be))}"] if self.lexeme else []
-        parts += [f"{join_with_or(list(self.following))} may follow"] if self.following else []
-        return "; ".join(filter(None, [", and ".join(parts), self.refusal]))
+        phrases = [f"the lexeme {self.lexeme!r} may be {join_with_or(list(self.may_be))}"] if self.lexeme else []
+        phrases += [f"{join_with_or(list(self.following))} may follow"] if self.following else []
+        return "; ".join(filter(None, [", and ".join(phrases), self.refusal]))
 
 
 _Starts = dict[Tokenization, tuple[int, ...]]

@@ -1,7 +1,8 @@
-"""What may follow a prefix, and why a text or a token may not. In: a matcher after the prefix. Out: a `NextStep`.
+"""Explains what may follow a prefix, and why a text or a token may not. In: a matcher after the prefix. Out: a
+`NextStep`.
 
-It adds to an `Explanation`: locations (line and column), the tokens that the mask allows, the forced tokens, and the
-number of tokens that complete the output.
+A `NextStep` adds to an `Explanation`: locations (line and column), the tokens that the mask allows, the forced tokens,
+and the number of tokens that complete the output.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ def _format_repetition(name: str, node: Node, names: Names) -> str:
 
 
 def _refers_to_helper(node: Node) -> bool:
-    parts = node.items if isinstance(node, Seq) else (node,)
-    return any(isinstance(part, Ref) and is_helper(part.name) for part in parts)
+    items = node.items if isinstance(node, Seq) else (node,)
+    return any(isinstance(item, Ref) and is_helper(item.name) for item in items)
 
 
 def _truncate(text: str) -> str:
@@ -132,11 +132,11 @@ def _format_characters(ranges: tuple[tuple[int, int], ...]) -> str:
         return _quote(chr(ranges[0][0]))
     if ranges == ALL_CHARS:
         return "."
-    parts = []
+    pieces = []
     for low, high in ranges[:9]:
         first, last = _escape(chr(low), "]\\-^"), _escape(chr(high), "]\\-^")
-        parts.append(first if low == high else f"{first}{last}" if high == low + 1 else f"{first}-{last}")
-    return f"[{''.join(parts)}{' ...' if len(ranges) > 9 else ''}]"
+        pieces.append(first if low == high else f"{first}{last}" if high == low + 1 else f"{first}-{last}")
+    return f"[{''.join(pieces)}{' ...' if len(ranges) > 9 else ''}]"
 
 
 def _escape(char: str, special: str) -> str:

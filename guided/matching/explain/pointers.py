@@ -14,8 +14,8 @@ _MAX_ITEMS: Final = 8
 
 
 def format_open_parts(parts: Sequence[str], positions: Sequence[Position]) -> str:
-    """Format the parts of the specification that are open (`Explanation.places`): all pointers into schemas, and the
-    names of rules if `positions` is empty."""
+    """Format the unfinished parts of the specification (`Explanation.places`): all pointers into schemas, and the names
+    of rules if `positions` is empty."""
     return format_list([part for part in parts if not positions or "/" in part.partition(" ")[0]])
 
 

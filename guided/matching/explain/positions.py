@@ -95,7 +95,8 @@ def describe_positions(positions: Sequence[Position]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A part that has been read: the alternative, the part, whether it is the last one, and the previous label.
+    """A part that has been read: the alternative, the part, whether it is the last one, whether it may be empty, and
+    the previous label.
 
     `part_before_gap`: if this label marks the white space after a part, the label of that part; otherwise None.
     """
@@ -177,8 +178,8 @@ class _Labeller:
         return Alt(tuple(self._label_parts(item, rule, number, count, node) for number, item in enumerate(items, 1)))
 
     def _label_parts(self, node: Node, rule: str, number: int, count: int, owner: Node | None = None) -> Node:
-        """A sequence with a label after each part. `owner`: the rule's node; a helper's references to itself get
-        none."""
+        """A sequence with a label after each part. `owner`: the rule's node; a helper's references to itself get no
+        label."""
         spend()
         parts = [part for part in (node.items if isinstance(node, Seq) else (node,)) if not self._is_mark(part)]
         out: list[Node] = []
@@ -234,7 +235,7 @@ class _Labeller:
         return node
 
     def _with_references_to_copies(self, node: Node) -> Node:
-        """A generated rule that refers to rules with labels: the start of a Lark grammar."""
+        """The generated start rule of a Lark grammar, with references to the labelled copies of the author's rules."""
         match node:
             case Ref(name) if name in self.authored_rules:
                 return Ref(_labelled_name(name))
@@ -310,7 +311,7 @@ class LabelledLanguage(Language):
             return None
         union, current, reached = state, state, set[str]()
         for _ in range(_MAX_LABELS_IN_TURN):
-            labels_here = {label for rest, _, _ in current.items if (label := _label_of(rest[0]))}
+            labels_here = {label for terms, _, _ in current.items if (label := _label_of(terms[0]))}
             if not labels_here:
                 break
             reached |= labels_here
@@ -329,10 +330,10 @@ class LabelledLanguage(Language):
     def _labels_inside(self, items: Iterable[Item]) -> set[str]:
         """The labels of the incomplete parts."""
         labels, seen = set[str](), set[object]()
-        stack = [(rest, back, False) for rest, back, _ in items if not _label_of(rest[0])]
+        stack = [(terms, back, False) for terms, back, _ in items if not _label_of(terms[0])]
         while stack:
-            rest, back, is_before = stack.pop()
-            label = next(filter(None, map(_label_of, rest)), "")
+            terms, back, is_before = stack.pop()
+            label = next(filter(None, map(_label_of, terms)), "")
             previous = self.labels[label].previous if label else None
             if label and self.labels[label] is not _GAP_AT_START and not (is_before and previous is None):
                 labels.add(_gap_label(previous) if is_before and previous else label)

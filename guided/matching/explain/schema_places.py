@@ -155,14 +155,14 @@ def _innermost_region(annotated_grammar: AnnotatedGrammar, history: MarkHistory)
     """The number and the offset of the innermost open region."""
     depth = 0
     while history is not None:
-        position, mark, history = history
+        offset, mark, history = history
         number, is_end = divmod(mark - annotated_grammar.first_mark, 2)
         if is_end:
             depth += 1
         elif depth:
             depth -= 1
         else:
-            return number, position
+            return number, offset
     return None
 
 

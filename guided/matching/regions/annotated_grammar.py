@@ -155,8 +155,8 @@ class AnnotatedGrammar:
 
     def _mark_node(self, node: Node, number: int) -> Node:
         begin, end = Special(self.first_mark + 2 * number), Special(self.first_mark + 2 * number + 1)
-        marked = Seq((begin, node, end))
-        return Alt((EPSILON, marked)) if self.regions[number].ignored else marked
+        marked_node = Seq((begin, node, end))
+        return Alt((EPSILON, marked_node)) if self.regions[number].ignored else marked_node
 
     def region(self, mark: int) -> tuple[Region, bool]:
         """The region of a mark, and whether the mark ends it."""

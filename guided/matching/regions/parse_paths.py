@@ -30,7 +30,7 @@ from guided.matching.regions.annotated_grammar import AnnotatedGrammar, State
 __all__ = ["Capture", "MarkHistory", "ParsePaths", "Snapshot", "enter_marks"]
 
 MarkHistory: TypeAlias = tuple[int, int, "MarkHistory"] | None
-"""The marks of a thread, the last one first: (its position in the text, its token, the marks before it)."""
+"""The marks of a thread, the last one first: (its offset in the text, its token, the marks before it)."""
 Thread: TypeAlias = tuple[State, MarkHistory]
 _IGNORED_BEGINS, _IGNORED_ENDS = -2, -1  # marks of ignored lexemes
 _MAX_THREADS = 4_000  # each takes about 20 us per byte
@@ -89,7 +89,7 @@ class ParsePaths:
                 end_state = automaton.end_token(state)
                 if end_state is not None and (
                     end_state.is_accepting or self._can_continue(end_state)
-                ):  # otherwise, only a mark could follow
+                ):  # in all other states, only a mark could follow
                     threads_by_state.setdefault(end_state, history)
             threads = tuple(threads_by_state.items())
         return Snapshot(threads)
@@ -152,8 +152,8 @@ class ParsePaths:
 
     # --- reading
 
-    def _enter_marks(self, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-        return enter_marks(self._grammar, kernel, position)
+    def _enter_marks(self, kernel: Sequence[Thread], offset: int) -> tuple[Thread, ...]:
+        return enter_marks(self._grammar, kernel, offset)
 
     def _begin_lexemes(self, start: int, threads: Sequence[Thread]) -> PendingLexeme | None:
         if self._lexeme_reader is None:
@@ -201,7 +201,7 @@ class ParsePaths:
         """The start and the temperature of the innermost open region with a temperature; (0, None) if there is none."""
         depth = 0
         while history is not None:
-            position, mark, history = history
+            offset, mark, history = history
             if mark < 0:
                 continue
             region, is_end = self._grammar.region(mark)
@@ -210,29 +210,29 @@ class ParsePaths:
             elif depth:
                 depth -= 1
             elif region.temperature is not None:
-                return position, region.temperature
+                return offset, region.temperature
         return 0, None
 
     def _captures(self, history: MarkHistory, text: bytearray) -> list[Capture]:
         marks: list[tuple[int, int]] = []
         while history is not None:
-            position, mark, history = history
-            marks.append((position, mark))
+            offset, mark, history = history
+            marks.append((offset, mark))
         ignored_spans = _IgnoredSpans()
         open_regions: list[tuple[Region, int, int]] = []
         ordered_captures: list[tuple[int, Capture]] = []
-        for number, (position, mark) in enumerate(reversed(marks)):
+        for number, (offset, mark) in enumerate(reversed(marks)):
             region, is_end = (_IGNORED_REGION, mark == _IGNORED_ENDS) if mark < 0 else self._grammar.region(mark)
             if region.ignored:
-                ignored_spans.mark(position, is_end)
+                ignored_spans.mark(offset, is_end)
             elif not is_end:
-                open_regions.append((region, position, number))
+                open_regions.append((region, offset, number))
             else:
                 region, start, order = open_regions.pop()
-                start, end = ignored_spans.trim(start, position)
+                start, end = ignored_spans.trim(start, offset)
                 ordered_captures += [(order, each) for each in self._captures_of_region(region, text, start, end)]
-        for region, position, order in open_regions:
-            start, end = ignored_spans.trim(position, len(text), is_open=True)
+        for region, offset, order in open_regions:
+            start, end = ignored_spans.trim(offset, len(text), is_open=True)
             if region.capture and start < end:
                 ordered_captures.append((order, Capture(region.capture, start, end, end, False)))
         ordered_captures.sort(key=lambda each: each[0])
@@ -249,8 +249,8 @@ class ParsePaths:
         return out
 
 
-def enter_marks(annotated: AnnotatedGrammar, kernel: Sequence[Thread], position: int) -> tuple[Thread, ...]:
-    """Continue threads with the marks that may occur at this position. The caller holds `annotated.lock`.
+def enter_marks(annotated: AnnotatedGrammar, kernel: Sequence[Thread], offset: int) -> tuple[Thread, ...]:
+    """Continue threads with the marks that may occur at this offset. The caller holds `annotated.lock`.
 
     Raises:
         LimitExceeded: the text has more than `_MAX_THREADS` parses that differ in what may follow.
@@ -264,7 +264,7 @@ def enter_marks(annotated: AnnotatedGrammar, kernel: Sequence[Thread], position:
             if entry not in out:
                 marks_here = history
                 for mark in marks:
-                    marks_here = position, mark, marks_here
+                    marks_here = offset, mark, marks_here
                 out[entry] = marks_here
     return tuple(out.items())
 
@@ -280,12 +280,12 @@ class _IgnoredSpans:
         self._start_of: dict[int, int] = {}
         self._open_start: int | None = None
 
-    def mark(self, position: int, is_end: bool) -> None:
+    def mark(self, offset: int, is_end: bool) -> None:
         if not is_end:
-            self._open_start = position
+            self._open_start = offset
         elif self._open_start is not None:
-            if self._open_start < position:
-                self._end_of[self._open_start], self._start_of[position] = position, self._open_start
+            if self._open_start < offset:
+                self._end_of[self._open_start], self._start_of[offset] = offset, self._open_start
             self._open_start = None
 
     def trim(self, start: int, end: int, is_open: bool = False) -> tuple[int, int]:

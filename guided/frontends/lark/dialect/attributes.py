@@ -41,7 +41,7 @@ _TEMPERATURE: Final = re.compile(r"[0-9]+(?:\.[0-9]*)?")
 
 @dataclass(frozen=True, slots=True)
 class TerminalSource:
-    """A terminal that is only declared for Lark: the tokens of its expression, and the attributes of its rule."""
+    """A terminal that Lark sees only in `%declare`: the tokens of its expression, and the attributes of its rule."""
 
     tokens: tuple[Token, ...]
     lazy: bool = False
@@ -53,7 +53,7 @@ class TerminalSource:
 
 @dataclass(slots=True)
 class RegionSource:
-    """A rule with attributes for its text. `terminal`: the terminal that replaces its body, or ""."""
+    """A rule with attributes for its text. `terminal`: the terminal that replaces the rule's body, or ""."""
 
     rule: Token
     attributes: Mapping[str, Token | None]
@@ -136,8 +136,8 @@ def _check_value(source: str, name: Token, value: Token | None) -> None:
             if value is None or value.kind != "string" or value.text in ('""', '""i'):
                 refuse("a string")
         case "suffix" | "stop":
-            is_part = value is not None and (value.kind in ("string", "regex") or is_terminal(value.text))
-            if not is_part:
+            is_pattern = value is not None and (value.kind in ("string", "regex") or is_terminal(value.text))
+            if not is_pattern:
                 refuse("a string, a regular expression, or a terminal")
         case "max_chars" | "max_tokens":
             if value is None or not is_number(value.text) or len(value.text) > 9:

@@ -23,7 +23,9 @@ _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A rule or a terminal. `modifiers`: ?, !, `%override` and `%extend`; `suffix`: parameters and priority."""
+    """A rule or a terminal. `modifiers`: ?, !, `%override` and `%extend`; `suffix`: the tokens of the template's
+    parameters and of the priority.
+    """
 
     name: Token
     body: tuple[Token, ...]
@@ -35,7 +37,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """`%import`, `%ignore`, `%declare`, or options."""
+    """`%import`, `%ignore`, `%declare`, or options (`%llguidance {...}`)."""
 
     token: Token
     body: tuple[Token, ...]

@@ -185,18 +185,18 @@ def read_counts(source: str, tokens: Sequence[Token], index: int) -> tuple[int, 
         case ["{", "number", "}", *_] | ["~", "number", "..", "number", *_] | ["~", "number", *_]:
             length = {"{": 3, "~": 4 if kinds[2:4] == ["..", "number"] else 2}[kinds[0]]
             numbers = numbers[: 2 if length == 4 else 1]
-            low, high = numbers[0], numbers[-1]
+            first, last = numbers[0], numbers[-1]
         case ["{", "number", ",", "number", "}"]:
-            (low, high), length = numbers[:2], 5
+            (first, last), length = numbers[:2], 5
         case ["{", "number", ",", "}", *_]:
             return _parse_count(source, numbers[0], is_lark), None, index + 4
         case ["{", ",", "number", "}", *_]:
             return 0, _parse_count(source, numbers[0], is_lark), index + 4
         case _:
             return None
-    lower, upper = _parse_count(source, low, is_lark), _parse_count(source, high, is_lark)
+    lower, upper = _parse_count(source, first, is_lark), _parse_count(source, last, is_lark)
     if upper < lower:
-        span = (low.start, high.end)
+        span = (first.start, last.end)
         raise SpecError(
             f"the upper bound, {upper}, is less than the lower bound, {lower}", text=source, span=span, hint="swap them"
         )
@@ -204,7 +204,7 @@ def read_counts(source: str, tokens: Sequence[Token], index: int) -> tuple[int, 
 
 
 def _parse_count(source: str, token: Token, is_lark: bool) -> int:
-    """`is_lark`: it is a count of Lark's own notation, which accepts the digits of all scripts."""
+    """The value of a count. `is_lark`: the count is in Lark's own notation, which accepts the digits of all scripts."""
     if not (token.text.isdigit() if is_lark else is_number(token.text)):
         raise SpecError(
             "a count must be a number of at least 0",

@@ -108,8 +108,8 @@ class _Reader:
                 p = p & other if name == "bit_and" else p | other
             case name:
                 low, high = self.read_bit_range()
-                part, all_ones = p >> low & (1 << (high - low)) - 1, (1 << (high - low)) - 1
-                if part != (all_ones if name == "incr" else 0):
+                selected_bits, all_ones = p >> low & (1 << (high - low)) - 1, (1 << (high - low)) - 1
+                if selected_bits != (all_ones if name == "incr" else 0):
                     p += (1 << low) if name == "incr" else -(1 << low)
         self.expect(")")
         return p
@@ -138,14 +138,14 @@ class _Reader:
             holds = (p >> self.parse_number(self.take_token(), _BITS - 1) & 1) == (name == "bit_set")
         else:
             low, high = self.read_bit_range()
-            part = p >> low & (1 << (high - low)) - 1
+            selected_bits = p >> low & (1 << (high - low)) - 1
             if name in ("is_ones", "is_zeros"):
-                holds = part == ((1 << (high - low)) - 1 if name == "is_ones" else 0)
+                holds = selected_bits == ((1 << (high - low)) - 1 if name == "is_ones" else 0)
             else:
                 self.expect(",")
                 if name in _COUNTS:
-                    part = part.bit_count()
-                holds = _compare(name.removeprefix("bit_count_"), part, self.parse_number(self.take_token()))
+                    selected_bits = selected_bits.bit_count()
+                holds = _compare(name.removeprefix("bit_count_"), selected_bits, self.parse_number(self.take_token()))
         self.expect(")")
         return holds
 

@@ -1,5 +1,5 @@
-"""Resolves the declared names of a `PlainLark` grammar. In: the grammar as Lark's loader has read it. Out: this grammar
-with a node or a grammar for each declared name.
+"""Resolves the names that a `PlainLark` grammar (`plain.py`) only declares for Lark. In: the grammar as Lark's loader
+has read it. Out: this grammar with a node or a grammar for each declared name.
 
 Attributes of a rule whose body is a terminal T:
 
@@ -98,14 +98,16 @@ def resolve_parts(plain_grammar: PlainLark, loaded_grammar: LoadedGrammar, conte
     for name, span in (spans | {name: token.span for name, token in plain_grammar.parts.items()}).items():
         sources.definitions[name] = DefinedName(plain_grammar.source[slice(*span)], sources.texts[0], span)
     parts = {name: _resolve_part(plain_grammar.source, token, context) for name, token in plain_grammar.parts.items()}
-    texts = {name: plain_grammar.source[token.start : token.end] for name, token in plain_grammar.parts.items()}
+    original_parts = {
+        name: plain_grammar.source[token.start : token.end] for name, token in plain_grammar.parts.items()
+    }
     return replace(
         loaded_grammar,
         text=plain_grammar.source,
         terminals=terminals_by_name,
         lines=plain_grammar.lines,
         parts=parts,
-        original_parts=texts,
+        original_parts=original_parts,
         initial_skip=plain_grammar.initial_skip,
         final_skip=plain_grammar.final_skip,
         skip_once=plain_grammar.skip_once,
@@ -196,9 +198,9 @@ def _resolve_part(source: str, token: Token, context: Context) -> Node | Grammar
             return _make_special(source, token, context)
         case "reference", _:
             return _read_named_grammar(source, token, context)
-        case _, "%json" | "%lark" as text:
+        case _, "%json" | "%lark" as directive:
             try:
-                if text == "%lark":
+                if directive == "%lark":
                     return context.read_grammar(token.value, "%lark")
                 new_findings: list[Finding] = []
                 grammar = json_schema_to_grammar(
@@ -230,17 +232,17 @@ def _read_named_grammar(source: str, token: Token, context: Context) -> Grammar:
 
 
 def _make_special(source: str, token: Token, context: Context) -> Node:
-    content = token.text[1:-1]
-    is_list = content.startswith("[") and content.endswith("]")
-    is_negated = is_list and content[1] in "*^"
-    ranges = _read_id_ranges(source, token, content[1:-1]) if is_list else ()
+    inner_text = token.text[1:-1]
+    is_list = inner_text.startswith("[") and inner_text.endswith("]")
+    is_negated = is_list and inner_text[1] in "*^"
+    ranges = _read_id_ranges(source, token, inner_text[1:-1]) if is_list else ()
     if not is_negated and not context.allow_special_tokens:
         raise _error(
             source, "references to tokens by name or id are not allowed in this call", token,
             "put text in quotes to match it literally; allow_special_tokens=True allows control tokens",
         )  # fmt: skip
     references: tuple[int | str, ...] = _list_ids(source, token, ranges) if is_list else (token.text,)
-    return OtherTokens(references, 1, 1) if is_negated else alt([Special(token) for token in references])
+    return OtherTokens(references, 1, 1) if is_negated else alt([Special(reference) for reference in references])
 
 
 def _read_id_ranges(source: str, token: Token, content: str) -> Ranges:

@@ -128,7 +128,7 @@ class _Writer:
         self.pieces: list[tuple[str, Token | None]] = []
         self.rules = {line.name.text: line for line in lines if isinstance(line, Definition)}
         self.used_names = set(re.findall(r"\w+", source))
-        self.names: dict[str, str] = {}
+        self.lark_names: dict[str, str] = {}
         self.part_names: dict[str, str] = {}
         self.instances: dict[tuple[str, int], str] = {}
         self.pending_instances: list[tuple[str, int]] = []
@@ -362,9 +362,9 @@ class _Writer:
         """The name without hyphens, which Lark does not accept."""
         if "-" not in token.text:
             return token.text
-        if token.text not in self.names:
-            self.names[token.text] = self._make_unused_name(token.text.replace("-", "_"))
-        return self.names[token.text]
+        if token.text not in self.lark_names:
+            self.lark_names[token.text] = self._make_unused_name(token.text.replace("-", "_"))
+        return self.lark_names[token.text]
 
     def instantiate(self, name: str, value: int) -> str:
         if (name, value) not in self.instances:

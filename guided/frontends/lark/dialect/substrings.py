@@ -1,4 +1,5 @@
-"""`%regex {"substring_...": ...}`: all sequences of consecutive pieces of a list. In: JSON. Out: an automaton.
+"""Reads `%regex {"substring_...": ...}`, which matches each run of consecutive pieces of a text or list. In: the JSON
+value. Out: an automaton.
 
 %regex {"substring_words": "to be or"}      "", "to", "to ", "to be", "be or", ...: 5 pieces, two of them spaces
 """

@@ -67,14 +67,14 @@ class TreeReader {
                                          : Kind::kTimes};
     if (out.kind == Kind::kTimes) {
       if (sign != "~" || parts.size() < 3 || parts.size() > 4) throw Unusual{};
-      out.low = count(parts[2]);
-      out.high = count(parts[parts.size() - 1]);
+      out.low = parse_count(parts[2]);
+      out.high = parse_count(parts[parts.size() - 1]);
     }
     out.parts.push_back(add_tree(parts[0], depth + 1));
     return out_.add_node(std::move(out));
   }
 
-  static int32_t count(nb::handle number) {
+  static int32_t parse_count(nb::handle number) {
     const auto digits = view(number);
     int32_t out = 0;
     if (digits.empty() || digits.size() > 4) throw Unusual{};

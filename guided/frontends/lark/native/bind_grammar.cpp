@@ -31,7 +31,7 @@ ImportedText open_import(const nb::callable& open, const Import& import) {
 }
 
 nb::object make_result(const Grammar& grammar, const Patterns& patterns) {
-  nb::list terminals, ignored, defined;
+  nb::list terminals, ignored, locations;
   for (const auto& [name, pattern, priority, is_named] : grammar.terminals) {
     const std::string flag(pattern.flag != 0 ? 1 : 0, pattern.flag);
     terminals.append(nb::make_tuple(name, to_python(pattern.regexp()), pattern.is_text, priority,
@@ -40,8 +40,8 @@ nb::object make_result(const Grammar& grammar, const Patterns& patterns) {
   }
   for (const std::string& name : grammar.ignored) ignored.append(name);
   for (const auto& [name, written_name, text, span] : grammar.defined_names)
-    defined.append(nb::make_tuple(name, written_name, text, nb::make_tuple(span.begin, span.end)));
-  return nb::make_tuple(terminals, named_rules(grammar.ebnf, grammar.rules), ignored, defined);
+    locations.append(nb::make_tuple(name, written_name, text, nb::make_tuple(span.begin, span.end)));
+  return nb::make_tuple(terminals, named_rules(grammar.ebnf, grammar.rules), ignored, locations);
 }
 
 nb::object read_grammar(const nb::str& text, const nb::str& start, PythonAlphabet& alphabet,

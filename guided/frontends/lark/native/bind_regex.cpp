@@ -20,12 +20,12 @@ nb::object tuple_of(size_t size, auto item) {
   return out;
 }
 
-nb::object number(int32_t value) { return nb::steal(PyLong_FromLong(value)); }
+nb::object make_int(int32_t value) { return nb::steal(PyLong_FromLong(value)); }
 
-nb::object state(bool accepts, const std::vector<Edge>& edges) {
+nb::object make_state(bool accepts, const std::vector<Edge>& edges) {
   return nb::make_tuple(accepts, tuple_of(edges.size(), [&](size_t index) {
                           const Edge& edge = edges[index];
-                          return nb::make_tuple(number(edge.low), number(edge.high), number(edge.to));
+                          return nb::make_tuple(make_int(edge.low), make_int(edge.high), make_int(edge.to));
                         }));
 }
 
@@ -33,10 +33,10 @@ nb::object terminal_states(const nb::str& pattern, PythonAlphabet& alphabet,
                            const std::tuple<int32_t, int64_t, int64_t>& bounds) {
   try {
     const auto& [depth, nodes, max_unrolled] = bounds;
-    const Pattern read = read_regex(characters(pattern), alphabet, {depth, nodes});
-    const Automaton found = leftmost_texts(read.tree, max_unrolled);
-    return tuple_of(found.edges.size(),
-                    [&](size_t index) { return state(found.accepts[index] != 0, found.edges[index]); });
+    const Regex tree = read_regex(characters(pattern), alphabet, {depth, nodes}).tree;
+    const Automaton automaton = leftmost_texts(tree, max_unrolled);
+    return tuple_of(automaton.edges.size(),
+                    [&](size_t index) { return make_state(automaton.accepts[index] != 0, automaton.edges[index]); });
   } catch (const Unusual&) {
     return nb::none();
   }
@@ -49,10 +49,10 @@ Texts texts_of(const nb::tuple& states, int32_t start) {
     return state;
   };
   for (const nb::handle state : states) {
-    const auto parts = nb::cast<nb::tuple>(state);
-    out.accepts.push_back(nb::cast<bool>(parts[0]));
+    const auto accepts_and_edges = nb::cast<nb::tuple>(state);
+    out.accepts.push_back(nb::cast<bool>(accepts_and_edges[0]));
     auto& edges = out.edges.emplace_back();
-    for (const nb::handle each : nb::cast<nb::tuple>(parts[1])) {
+    for (const nb::handle each : nb::cast<nb::tuple>(accepts_and_edges[1])) {
       const auto edge = nb::cast<nb::tuple>(each);
       edges.push_back(
           {nb::cast<int32_t>(edge[0]), nb::cast<int32_t>(edge[1]), checked_state(nb::cast<int32_t>(edge[2]))});
@@ -71,7 +71,7 @@ nb::object string_states(const nb::str& text, bool any_case, PythonAlphabet& alp
       for (const auto& [low, high] : any_case ? alphabet.case_variants(character) : single_range)
         edges.push_back({low, high, static_cast<int32_t>(index) + 1});
     }
-    return state(index == value.size(), edges);
+    return make_state(index == value.size(), edges);
   });
 }
 

@@ -27,6 +27,7 @@ class PythonAlphabet final : public Alphabet {
   std::unordered_map<int32_t, Ranges> chars_by_key_;
 };
 
+// The characters of a Python string.
 std::u32string characters(nb::handle text);
 void bind_regex(nb::module_& m);
 

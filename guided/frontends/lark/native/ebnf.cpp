@@ -177,12 +177,12 @@ Ebnf::Alternatives Ebnf::expand_root(const Root& root) {
   std::set<std::vector<int32_t>> seen;
   for (const auto& [symbols, alias] : expand_node(root.node)) {
     if (alias >= 0 && names_[root.name].first.starts_with('_')) throw Unusual{};
-    std::vector<int32_t> kept;
+    std::vector<int32_t> kept_symbols;
     for (const int32_t symbol : symbols)
-      if (symbol != kOmitted) kept.push_back(symbol);
-    if (seen.insert(kept).second)
-      out.push_back(std::move(kept));
-    else if (!kept.empty())
+      if (symbol != kOmitted) kept_symbols.push_back(symbol);
+    if (seen.insert(kept_symbols).second)
+      out.push_back(std::move(kept_symbols));
+    else if (!kept_symbols.empty())
       throw Unusual{};  // an error: the alternative occurs twice, with different trees
   }
   return out;

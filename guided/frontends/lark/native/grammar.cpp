@@ -5,16 +5,16 @@
 namespace guided::lark {
 namespace {
 
-// At most the bounds of ../bounds.py.
+// Bounds above which the Python code reads the grammar. None exceeds its counterpart in ../bounds.py.
 constexpr int32_t kMaxImports = 8, kMaxLevels = 30, kMaxUsages = 4'000, kRepeatBreak = 50, kMaxNodes = 300'000;
 constexpr int64_t kMaxExpanded = 100'000, kMaxTotalLength = 2'000'000, kMaxAlternatives = 50'000;
 constexpr size_t kMaxNameLength = 150, kMaxSymbols = 3'000'000;
 constexpr int32_t kMaxArgumentLength = 64;
 
 template <class Visit>
-void each_tree(const SyntaxTree& tree, const Visit& visit) {
+void for_each_tree(const SyntaxTree& tree, const Visit& visit) {
   visit(tree);
-  for (const SyntaxTree& part : tree.parts) each_tree(part, visit);
+  for (const SyntaxTree& part : tree.parts) for_each_tree(part, visit);
 }
 
 bool is_name(const SyntaxTree& tree) {
@@ -26,7 +26,7 @@ void rename(SyntaxTree& tree, const std::function<std::string(const std::string&
   for (SyntaxTree& part : tree.parts) rename(part, mangle);
 }
 
-// The number of alternatives to which Lark expands a tree; see `_alternatives` in ../bounds.py.
+// The number of alternatives to which Lark expands a tree; see `_count_alternatives` in ../bounds.py.
 int64_t count_alternatives(const SyntaxTree& tree) {
   using Kind = SyntaxTree::Kind;
   const auto bounded = [](int64_t count) { return std::min(count, kMaxAlternatives + 1); };
@@ -64,19 +64,19 @@ int64_t count_alternatives(const SyntaxTree& tree) {
 
 Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::string& start)
     : ebnf(kMaxSymbols), loader_(loader) {
-  const Text& all = read_text(text, 0, nullptr, 0);
-  check_rules(all);
-  const auto it = all.scope.find(start);
-  if (it == all.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw Unusual{};
+  const File& main_file = read_file(text, 0, nullptr, 0);
+  check_rules(main_file);
+  const auto it = main_file.scope.find(start);
+  if (it == main_file.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw Unusual{};
   for (const std::string& name : ignored)
-    if (!all.scope.contains(name)) throw Unusual{};
-  add_terminals(all);
-  add_rules(all, start);
+    if (!main_file.scope.contains(name)) throw Unusual{};
+  add_terminals(main_file);
+  add_rules(main_file, start);
 }
 
-Grammar::Text& Grammar::read_text(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth) {
+Grammar::File& Grammar::read_file(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth) {
   std::vector<Statement> statements = parse_statements(text, loader_.max_depth);
-  Text& out = texts_.emplace_back();
+  File& out = files_.emplace_back();
   import_into(out, statements, number, mangle, depth);
   for (Statement& each : statements) add_definition(out, each, number, mangle);
   for (Definition* each : out.order)
@@ -84,7 +84,7 @@ Grammar::Text& Grammar::read_text(std::u32string_view text, int32_t number, cons
   return out;
 }
 
-void Grammar::import_into(Text& out, const std::vector<Statement>& statements, int32_t number, const Mangle& mangle,
+void Grammar::import_into(File& out, const std::vector<Statement>& statements, int32_t number, const Mangle& mangle,
                           int32_t depth) {
   std::vector<Import> imports;
   for (const Statement& each : statements) {
@@ -98,7 +98,7 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
   for (const Import& each : imports) {
     std::string prefix;
     for (const std::string& part : each.path) prefix += (prefix.empty() ? "" : "__") + part;
-    const Mangle inner = [&](const std::string& name) {
+    const Mangle inner_mangle = [&](const std::string& name) {
       const auto alias = each.aliases.find(name);
       std::string mangled = alias != each.aliases.end() ? alias->second
                             : name[0] == '_'            ? "_" + prefix + "__" + name.substr(1)
@@ -106,18 +106,18 @@ void Grammar::import_into(Text& out, const std::vector<Statement>& statements, i
       return mangle ? mangle(mangled) : mangled;
     };
     const ImportedText imported = loader_.open_import(each);
-    Text& text = read_text(imported.text, imported.number, inner, depth + 1);
-    std::vector<std::string> used;
-    for (const auto& [name, _] : each.aliases) used.push_back(inner(name));
-    remove_unused(text, std::move(used));
-    for (Definition* definition : text.order) {
+    File& file = read_file(imported.text, imported.number, inner_mangle, depth + 1);
+    std::vector<std::string> used_names;
+    for (const auto& [name, _] : each.aliases) used_names.push_back(inner_mangle(name));
+    remove_unused(file, std::move(used_names));
+    for (Definition* definition : file.order) {
       if (!out.scope.emplace(definition->name, definition).second) throw Unusual{};
       out.order.push_back(definition);
     }
   }
 }
 
-void Grammar::add_definition(Text& out, Statement& statement, int32_t number, const Mangle& mangle) {
+void Grammar::add_definition(File& out, Statement& statement, int32_t number, const Mangle& mangle) {
   const auto mangled = [&](const std::string& name) { return mangle ? mangle(name) : name; };
   switch (statement.kind) {
     case Statement::Kind::kImport:
@@ -144,7 +144,7 @@ void Grammar::add_definition(Text& out, Statement& statement, int32_t number, co
   }
 }
 
-Grammar::Definition& Grammar::new_definition(Text& out, std::string name, bool is_terminal) {
+Grammar::Definition& Grammar::new_definition(File& out, std::string name, bool is_terminal) {
   Definition& definition = definitions_.emplace_back(Definition{.name = std::move(name), .is_terminal = is_terminal});
   definition.scope = &out.scope;
   if (!out.scope.emplace(definition.name, &definition).second) throw Unusual{};
@@ -153,7 +153,7 @@ Grammar::Definition& Grammar::new_definition(Text& out, std::string name, bool i
   return definition;
 }
 
-void Grammar::add_ignored(Text& out, Statement& statement, int32_t number) {
+void Grammar::add_ignored(File& out, Statement& statement, int32_t number) {
   const SyntaxTree& tree = statement.tree;
   if (tree.parts.size() == 1 && tree.parts[0].kind == SyntaxTree::Kind::kSequence && tree.parts[0].parts.size() == 1) {
     const SyntaxTree& item = tree.parts[0].parts[0];
@@ -167,19 +167,19 @@ void Grammar::add_ignored(Text& out, Statement& statement, int32_t number) {
   defined_names.push_back({ignored.back(), "%ignore", number, statement.span});
 }
 
-void Grammar::remove_unused(Text& text, std::vector<std::string> used) {
-  std::set<std::string> kept(used.begin(), used.end());
-  while (!used.empty()) {
-    const auto it = text.scope.find(used.back());
-    used.pop_back();
-    if (it == text.scope.end() || it->second->is_terminal) continue;
+void Grammar::remove_unused(File& file, std::vector<std::string> used_names) {
+  std::set<std::string> kept_names(used_names.begin(), used_names.end());
+  while (!used_names.empty()) {
+    const auto it = file.scope.find(used_names.back());
+    used_names.pop_back();
+    if (it == file.scope.end() || it->second->is_terminal) continue;
     const auto& parameters = it->second->parameters;
-    each_tree(it->second->tree, [&](const SyntaxTree& tree) {
+    for_each_tree(it->second->tree, [&](const SyntaxTree& tree) {
       if (!is_name(tree) || std::find(parameters.begin(), parameters.end(), tree.name) != parameters.end()) return;
-      if (kept.insert(tree.name).second) used.push_back(tree.name);
+      if (kept_names.insert(tree.name).second) used_names.push_back(tree.name);
     });
   }
-  std::erase_if(text.order, [&](const Definition* each) { return !kept.contains(each->name); });
+  std::erase_if(file.order, [&](const Definition* each) { return !kept_names.contains(each->name); });
 }
 
 // Throws `Unusual` for terminals that Lark refuses, and for large ones.
@@ -189,9 +189,9 @@ void Grammar::check_terminal(Definition& terminal, int32_t depth) {
   terminal.level = -1;
   check_terminal_tree(terminal, terminal.tree, depth);
   const auto& options = terminal.tree.parts;
-  if (options.size() == 1 && options[0].parts.empty()) throw Unusual{};  // it is empty
+  if (options.size() == 1 && options[0].parts.empty()) throw Unusual{};  // an empty terminal
   int32_t level = 1;
-  each_tree(terminal.tree, [&](const SyntaxTree& tree) {
+  for_each_tree(terminal.tree, [&](const SyntaxTree& tree) {
     if (tree.kind == SyntaxTree::Kind::kName) level = std::max(level, terminal.scope->at(tree.name)->level + 1);
   });
   terminal.level = level;
@@ -212,32 +212,32 @@ void Grammar::check_terminal_tree(Definition& terminal, const SyntaxTree& tree, 
   for (const SyntaxTree& part : tree.parts) check_terminal_tree(terminal, part, depth);
 }
 
-void Grammar::check_rules(const Text& text) const {
+void Grammar::check_rules(const File& file) const {
   int64_t total = 0;
-  for (const Definition* each : text.order) {
+  for (const Definition* each : file.order) {
     if (each->is_terminal) continue;
     const auto& parameters = each->parameters;
     for (const std::string& name : parameters)
-      if (text.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw Unusual{};
-    check_rule(text, *each, each->tree);
+      if (file.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw Unusual{};
+    check_rule(file, *each, each->tree);
     total += count_alternatives(each->tree);
     if (total > kMaxAlternatives) throw Unusual{};
   }
 }
 
-void Grammar::check_rule(const Text& text, const Definition& rule, const SyntaxTree& tree) const {
-  each_tree(tree, [&](const SyntaxTree& each) {
+void Grammar::check_rule(const File& file, const Definition& rule, const SyntaxTree& tree) const {
+  for_each_tree(tree, [&](const SyntaxTree& each) {
     if (each.kind == SyntaxTree::Kind::kRange)
       loader_.patterns.literal_pattern(each);  // Lark also reads the ranges of unused templates
     if (!is_name(each)) return;
-    const auto it = text.scope.find(each.name);
+    const auto it = file.scope.find(each.name);
     const bool is_parameter =
         std::find(rule.parameters.begin(), rule.parameters.end(), each.name) != rule.parameters.end();
     if (each.kind == SyntaxTree::Kind::kName) {
-      if (it == text.scope.end() && !is_parameter) throw Unusual{};
+      if (it == file.scope.end() && !is_parameter) throw Unusual{};
       return;
     }
-    if (is_parameter || it == text.scope.end() || it->second->parameters.size() != each.parts.size()) throw Unusual{};
+    if (is_parameter || it == file.scope.end() || it->second->parameters.size() != each.parts.size()) throw Unusual{};
   });
 }
 
@@ -252,8 +252,8 @@ const TerminalPattern& Grammar::pattern_of(Definition& terminal) {
   return *terminal.pattern;
 }
 
-void Grammar::add_terminals(const Text& text) {
-  for (Definition* each : text.order) {
+void Grammar::add_terminals(const File& file) {
+  for (Definition* each : file.order) {
     if (each->is_declared) declared_.insert(each->name);
     if (!each->is_terminal || each->is_declared) continue;
     const TerminalPattern& pattern = pattern_of(*each);
@@ -263,15 +263,15 @@ void Grammar::add_terminals(const Text& text) {
   }
 }
 
-void Grammar::add_rules(const Text& text, const std::string& start) {
-  for (const Definition* each : text.order)
+void Grammar::add_rules(const File& file, const std::string& start) {
+  for (const Definition* each : file.order)
     if (!each->is_terminal && each->parameters.empty())
       instances_.push_back({ebnf.intern_symbol(each->name, false), each, {}});
   for (size_t i = 0; i < instances_.size(); ++i) {  // grows during the loop
     const Instance each = instances_[i];
     const int32_t root = build_node(each.definition->tree, each.arguments);
     name_literals(root, each.definition->keeps_all);
-    apply_templates(root, text);
+    apply_templates(root, file);
     ebnf.add_rule(each.name, root, each.definition->keeps_all);
   }
   rules = ebnf.expand_rules(ebnf.intern_symbol(start, false));
@@ -280,38 +280,39 @@ void Grammar::add_rules(const Text& text, const std::string& start) {
   for (const auto& rule : rules)
     for (const auto& symbols : rule.alternatives)
       for (const int32_t symbol : symbols)
-        if (!ebnf.symbol_info(symbol).second && !names.contains(symbol)) throw Unusual{};  // it names a template
+        if (!ebnf.symbol_info(symbol).second && !names.contains(symbol))
+          throw Unusual{};  // a template without arguments
 }
 
 int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) {
   using Kind = SyntaxTree::Kind;
   if (++node_count_ > kMaxNodes) throw Unusual{};
-  const auto parts = [&] {
+  const auto build_parts = [&] {
     std::vector<int32_t> out;
     for (const SyntaxTree& part : tree.parts) out.push_back(build_node(part, arguments));
     return out;
   };
   switch (tree.kind) {
     case Kind::kChoice:
-      return ebnf.add_node({.kind = Ebnf::Kind::kChoice, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kChoice, .parts = build_parts()});
     case Kind::kSequence:
-      return ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = build_parts()});
     case Kind::kAlias:
       return ebnf.add_node(
-          {.kind = Ebnf::Kind::kAlias, .symbol = ebnf.intern_symbol(tree.name, false), .parts = parts()});
+          {.kind = Ebnf::Kind::kAlias, .symbol = ebnf.intern_symbol(tree.name, false), .parts = build_parts()});
     case Kind::kMaybe:
-      return ebnf.add_node({.kind = Ebnf::Kind::kMaybe, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kMaybe, .parts = build_parts()});
     case Kind::kTimes:
-      return ebnf.add_node({.kind = Ebnf::Kind::kTimes, .low = tree.low, .high = tree.high, .parts = parts()});
+      return ebnf.add_node({.kind = Ebnf::Kind::kTimes, .low = tree.low, .high = tree.high, .parts = build_parts()});
     case Kind::kOperator:
       return ebnf.add_node({.kind = tree.sign == '?'   ? Ebnf::Kind::kOptional
                                     : tree.sign == '*' ? Ebnf::Kind::kStar
                                                        : Ebnf::Kind::kPlus,
-                            .parts = parts()});
+                            .parts = build_parts()});
     case Kind::kTemplate: {
       for (const SyntaxTree& part : tree.parts)
         if (part.length > kMaxArgumentLength) throw Unusual{};
-      const int32_t out = ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = parts()});
+      const int32_t out = ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = build_parts()});
       usages_.emplace(out, &tree);
       return out;
     }
@@ -366,13 +367,13 @@ std::string Grammar::literal_name(const TerminalPattern& pattern) {
 }
 
 // Replaces each use of a template by the name of a rule, inner uses first.
-void Grammar::apply_templates(int32_t root, const Text& text) {
+void Grammar::apply_templates(int32_t root, const File& file) {
   if (usages_.empty()) return;
   for (const int32_t node : ebnf.nodes_in_order(root)) {
     const auto it = usages_.find(node);
     if (it == usages_.end()) continue;
     if (++usage_count_ > kMaxUsages) throw Unusual{};
-    const Definition* definition = text.scope.at(it->second->name);
+    const Definition* definition = file.scope.at(it->second->name);
     std::string name = definition->name + "{";
     Arguments arguments;
     const std::vector<int32_t> parts = ebnf.node(node).parts;

@@ -1,9 +1,9 @@
 // Reads a Lark grammar. In: its text and its start rule. Out: terminals as patterns, and rules as lists of
 // alternatives, with the order and the names that Lark's loader gives them.
 //
-// How: imports come first, each file with the names that Lark gives to its definitions. Then the definitions are
-// checked as in Lark. A literal in a rule becomes a terminal when it is first used. A template becomes a rule
-// for each list of arguments with which it is used. `Ebnf` expands the rules.
+// How: imported files are read first, and their definitions get the names that Lark gives them. Then the definitions
+// are checked as in Lark. A literal in a rule becomes a terminal when it is first used. A template becomes a rule for
+// each list of arguments with which it is used. `Ebnf` expands the rules.
 //
 // Source: lark/load_grammar.py, `GrammarBuilder` and `Grammar.compile`. Cost: linear in the texts and in the result.
 // What it does not do: it leaves all errors, and grammars near the bounds of ../bounds.py, to the Python code
@@ -35,11 +35,11 @@ struct Terminal {
   bool is_named;  // the grammar defines or declares it; otherwise, it is a literal in a rule
 };
 
-// The location of the first definition of a name, in the text with the number `text`. `written_name`: the name in that
-// text.
+// The location of the first definition of a name, in the text with the number `text_number`. `written_name`: the name
+// in that text.
 struct DefinedName {
   std::string name, written_name;
-  int32_t text;
+  int32_t text_number;
   Span span;
 };
 
@@ -58,7 +58,7 @@ struct Import {
 struct Loader {
   const Patterns& patterns;
   int32_t max_depth;
-  std::function<std::string(const std::u32string&)> terminal_name;  // for a string; "" if it has none
+  std::function<std::string(const std::u32string&)> terminal_name;  // that Lark prefers for a string, or ""
   std::function<ImportedText(const Import&)> open_import;
 };
 
@@ -87,7 +87,7 @@ class Grammar {
     int64_t length = 0;
     std::optional<TerminalPattern> pattern = {};
   };
-  struct Text {  // the definitions of a text, in order
+  struct File {  // the definitions of the grammar or of an imported file, in order
     Scope scope;
     std::vector<Definition*> order;
   };
@@ -102,28 +102,28 @@ class Grammar {
     Arguments arguments;
   };
 
-  Text& read_text(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth);
-  void import_into(Text& out, const std::vector<Statement>& statements, int32_t number, const Mangle& mangle,
+  File& read_file(std::u32string_view text, int32_t number, const Mangle& mangle, int32_t depth);
+  void import_into(File& out, const std::vector<Statement>& statements, int32_t number, const Mangle& mangle,
                    int32_t depth);
-  void add_definition(Text& out, Statement& statement, int32_t number, const Mangle& mangle);
-  Definition& new_definition(Text& out, std::string name, bool is_terminal);
-  void add_ignored(Text& out, Statement& statement, int32_t number);
-  static void remove_unused(Text& text, std::vector<std::string> used);
+  void add_definition(File& out, Statement& statement, int32_t number, const Mangle& mangle);
+  Definition& new_definition(File& out, std::string name, bool is_terminal);
+  void add_ignored(File& out, Statement& statement, int32_t number);
+  static void remove_unused(File& file, std::vector<std::string> used_names);
   void check_terminal(Definition& terminal, int32_t depth);
   void check_terminal_tree(Definition& terminal, const SyntaxTree& tree, int32_t depth);
-  void check_rules(const Text& text) const;
-  void check_rule(const Text& text, const Definition& rule, const SyntaxTree& tree) const;
+  void check_rules(const File& file) const;
+  void check_rule(const File& file, const Definition& rule, const SyntaxTree& tree) const;
   const TerminalPattern& pattern_of(Definition& terminal);
-  void add_terminals(const Text& text);
-  void add_rules(const Text& text, const std::string& start);
+  void add_terminals(const File& file);
+  void add_rules(const File& file, const std::string& start);
   int32_t build_node(const SyntaxTree& tree, const Arguments& arguments);
   void name_literals(int32_t root, bool keeps_all);
   Symbol literal_symbol(const SyntaxTree& literal);
   std::string literal_name(const TerminalPattern& pattern);
-  void apply_templates(int32_t root, const Text& text);
+  void apply_templates(int32_t root, const File& file);
 
   const Loader& loader_;
-  std::deque<Text> texts_;
+  std::deque<File> files_;
   std::deque<Definition> definitions_;
   std::set<std::string> terminal_names_, declared_;
   std::map<std::tuple<bool, std::u32string, char>, std::string> names_by_pattern_;

@@ -42,7 +42,7 @@ struct Edges {
 // Unites each set with all sets that its node leads to, by Tarjan's strongly connected components (SIAM J. Comput.
 // 1(2), 1972). Returns the nodes in the order in which they were finished: a node comes after all nodes that it leads
 // to, except within its component.
-std::vector<int32_t> close(const Edges& edges, Sets& sets, Steps& steps) {
+std::vector<int32_t> unite_reachable_sets(const Edges& edges, Sets& sets, Steps& steps) {
   const auto count = static_cast<int32_t>(edges.begin.size()) - 1;
   std::vector<int32_t> lowlink(count), next(edges.begin), stack, path, order;
   const int32_t finished = count + 1;
@@ -116,7 +116,7 @@ class Lookaheads {
     std::vector<std::pair<int32_t, int32_t>> includes;
     for (const auto& each : includes_) includes.emplace_back(each.call, each.caller);
     const Sets read = follow;
-    const auto order = close(Edges(root_ + 1, includes), follow, steps_);
+    const auto order = unite_reachable_sets(Edges(root_ + 1, includes), follow, steps_);
     if (has_reduce_conflict(follow)) return std::nullopt;
     const Sets certain = certain_sets(read, follow, order);
     LalrTable out{{}, has_shift_conflict_};
@@ -129,7 +129,7 @@ class Lookaheads {
   struct Call {
     int32_t state, symbol;
   };
-  struct Inclusion {  // what follows the caller also follows this call, which ends its alternative
+  struct Inclusion {  // what follows the caller also follows this call: only nullable rules follow in its alternative
     int32_t call, item, caller;
   };
   struct Lookback {
@@ -171,11 +171,11 @@ class Lookaheads {
           reads.emplace_back(call, call_number_[automaton_.row_begin(next_state) + i]);
     }
     out.add(call_number_[automaton_.find_transition(0, rules_.symbols[0])], rules_.terminals);
-    close(Edges(root_ + 1, reads), out, steps_);
+    unite_reachable_sets(Edges(root_ + 1, reads), out, steps_);
     return out;
   }
 
-  // Also sets `has_shift_conflict_`.
+  // Whether a state can reduce two alternatives on one terminal. Also sets `has_shift_conflict_`.
   bool has_reduce_conflict(const Sets& follow) {
     std::vector<uint64_t> reduced(follow.words()), lookahead(follow.words());
     for (size_t i = 0; i < lookback_.size();) {
@@ -246,10 +246,10 @@ class Lookaheads {
   }
 
   LalrRow make_row(int32_t state, const Sets& follow, const Sets& certain) {
-    Terminals all(follow.words()), certain_terminals(follow.words()), intersected(follow.words());
+    Terminals all_terminals(follow.words()), certain_terminals(follow.words()), intersected(follow.words());
     for (const int32_t symbol : automaton_.read_symbols(state))
-      if (!rules_.is_rule(symbol)) all[symbol / 64] |= uint64_t{1} << (symbol % 64);
-    certain_terminals = all;
+      if (!rules_.is_rule(symbol)) all_terminals[symbol / 64] |= uint64_t{1} << (symbol % 64);
+    certain_terminals = all_terminals;
     const auto is_before = [](const Lookback& each, int32_t state) { return each.state < state; };
     auto it = std::lower_bound(lookback_.begin(), lookback_.end(), state, is_before);
     while (it != lookback_.end() && it->state == state) {
@@ -257,13 +257,15 @@ class Lookaheads {
       std::copy_n(certain[it->caller], intersected.size(), intersected.begin());
       for (; it != lookback_.end() && it->state == state && it->alternative == alternative; ++it)
         for (size_t word = 0; word < intersected.size(); ++word) {
-          all[word] |= follow[it->caller][word];
+          all_terminals[word] |= follow[it->caller][word];
           intersected[word] &= certain[it->caller][word];
         }
       for (size_t word = 0; word < intersected.size(); ++word) certain_terminals[word] |= intersected[word];
     }
-    for (size_t word = 0; word < all.size(); ++word) certain_terminals[word] = all[word] & ~certain_terminals[word];
-    return {state, std::move(all), std::move(certain_terminals)};
+    // The row needs the doubtful terminals, which are all the others.
+    for (size_t word = 0; word < all_terminals.size(); ++word)
+      certain_terminals[word] = all_terminals[word] & ~certain_terminals[word];
+    return {state, std::move(all_terminals), std::move(certain_terminals)};
   }
 
   const Rules& rules_;

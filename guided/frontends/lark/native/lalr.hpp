@@ -1,7 +1,7 @@
-// LALR(1) lookaheads. In: the LR(0) automaton of a grammar. Out: for the first state, and each state that is entered by
-// a terminal, the terminals in its row of an LALR(1) table: those that it shifts, and those on which it reduces. Some
-// of the latter may be *doubtful*: the table does not distinguish the contexts in which the state is entered, and the
-// terminal can follow only in some of them.
+// Computes LALR(1) lookaheads. In: the LR(0) automaton of a grammar. Out: for the first state, and each state that is
+// entered by a terminal, the terminals in its row of an LALR(1) table: those that it shifts, and those on which it
+// reduces. A terminal of the second kind may be *doubtful*: the table does not distinguish the contexts in which the
+// state is entered, and the terminal can follow only in some of them.
 //
 // How: DeRemer and Pennello, "Efficient computation of LALR(1) look-ahead sets" (TOPLAS 4(4), 1982), with their names.
 // Sets that include each other are computed once for each strongly connected component. A terminal is not doubtful if
@@ -35,7 +35,7 @@ struct LalrTable {
   bool has_shift_conflict;
 };
 
-// Nothing if there is a reduce/reduce conflict.
+// nullopt: there is a reduce/reduce conflict.
 std::optional<LalrTable> lalr_table(const Rules& rules, const Lr0& automaton, Steps& steps);
 
 }  // namespace guided::lark

@@ -18,31 +18,32 @@ int64_t count_positions(const Regex& tree, bool is_unrolled) {
   return std::min(out, int64_t{1} << 40);
 }
 
-// The positions of a tree. A position reads a character, tries other positions in order (`ways`), or is the match.
+// A tree as a program of Pike's virtual machine. An instruction reads a character and continues at `ways[0]`, tries
+// other positions in order (`ways`), or is the match (position 0).
 class Program {
  public:
-  struct Step {
+  struct Instruction {
     const Ranges* chars = nullptr;
     std::vector<int32_t> ways = {};
   };
 
   explicit Program(const Regex& tree) {
-    steps_.push_back({});
+    instructions_.push_back({});
     start_ = compile(tree, 0);
   }
 
   int32_t start() const { return start_; }
-  size_t size() const { return steps_.size(); }
-  const Step& operator[](int32_t position) const { return steps_[position]; }
+  size_t size() const { return instructions_.size(); }
+  const Instruction& operator[](int32_t position) const { return instructions_[position]; }
   bool is_match(int32_t position) const { return position == 0; }
 
  private:
-  int32_t add(Step step) {
-    steps_.push_back(std::move(step));
-    return static_cast<int32_t>(steps_.size()) - 1;
+  int32_t add(Instruction instruction) {
+    instructions_.push_back(std::move(instruction));
+    return static_cast<int32_t>(instructions_.size()) - 1;
   }
 
-  // Adds the positions of `tree`, which continues at `continuation`; returns the first one.
+  // Adds the instructions of `tree`, after which the program continues at `continuation`. Returns their start.
   int32_t compile(const Regex& tree, int32_t continuation) {
     switch (tree.kind) {
       case Regex::Kind::kChars:
@@ -52,9 +53,9 @@ class Program {
         for (size_t i = tree.parts.size(); i-- > 0;) continuation = compile(tree.parts[i], continuation);
         return continuation;
       case Regex::Kind::kChoice: {
-        Step step;
-        for (const Regex& part : tree.parts) step.ways.push_back(compile(part, continuation));
-        return add(std::move(step));
+        Instruction instruction;
+        for (const Regex& part : tree.parts) instruction.ways.push_back(compile(part, continuation));
+        return add(std::move(instruction));
       }
       case Regex::Kind::kRepeat:
         return repeat(tree, continuation);
@@ -72,7 +73,7 @@ class Program {
       if (may_be_empty(item)) throw Unusual{};
       position = add({});
       auto ways = ordered_ways(compile(item, position));
-      steps_[position].ways = std::move(ways);
+      instructions_[position].ways = std::move(ways);
     } else {
       for (int32_t round = tree.low; round < tree.high; ++round) {
         auto ways = ordered_ways(compile(item, position));
@@ -98,7 +99,7 @@ class Program {
     return true;
   }
 
-  std::vector<Step> steps_;
+  std::vector<Instruction> instructions_;
   int32_t start_ = 0;
 };
 
@@ -148,7 +149,7 @@ class Subsets {
     return it->second;
   }
 
-  // The positions that read a character, in order of preference, up to the match.
+  // The positions that read a character, in order of preference, up to and including the match.
   List closure(const List& starts) {
     List out;
     ++round_;
@@ -159,10 +160,10 @@ class Subsets {
       if (seen_round_[position] == round_) continue;
       seen_round_[position] = round_;
       spend(1);
-      const auto& step = program_[position];
-      if (step.chars != nullptr || program_.is_match(position)) out.push_back(position);
+      const auto& [chars, ways] = program_[position];
+      if (chars != nullptr || program_.is_match(position)) out.push_back(position);
       if (program_.is_match(position)) break;
-      if (step.chars == nullptr) stack_.insert(stack_.end(), step.ways.rbegin(), step.ways.rend());
+      if (chars == nullptr) stack_.insert(stack_.end(), ways.rbegin(), ways.rend());
     }
     return out;
   }

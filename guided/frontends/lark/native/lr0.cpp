@@ -11,13 +11,14 @@ std::vector<bool> Rules::nullable_rules() const {
   const auto alternatives = rule_of.size();
   std::vector<bool> out(rule_count());
   std::vector<int32_t> missing_counts(alternatives), todo;
-  std::vector<std::vector<int32_t>> waiting(rule_count());
+  std::vector<std::vector<int32_t>> waiting_alternatives(rule_count());
   for (size_t alternative = 0; alternative < alternatives; ++alternative) {
     if (!is_dead.empty() && is_dead[alternative]) continue;
     const std::span all(symbols.data() + first_items[alternative], symbols.data() + first_items[alternative + 1] - 1);
     if (std::any_of(all.begin(), all.end(), [&](int32_t symbol) { return !is_rule(symbol); })) continue;
     missing_counts[alternative] = static_cast<int32_t>(all.size());
-    for (const int32_t symbol : all) waiting[symbol - terminals].push_back(static_cast<int32_t>(alternative));
+    for (const int32_t symbol : all)
+      waiting_alternatives[symbol - terminals].push_back(static_cast<int32_t>(alternative));
     if (all.empty()) todo.push_back(rule_of[alternative]);
   }
   while (!todo.empty()) {
@@ -25,7 +26,7 @@ std::vector<bool> Rules::nullable_rules() const {
     todo.pop_back();
     if (out[nullable_rule]) continue;
     out[nullable_rule] = true;
-    for (const int32_t alternative : waiting[nullable_rule])
+    for (const int32_t alternative : waiting_alternatives[nullable_rule])
       if (--missing_counts[alternative] == 0) todo.push_back(rule_of[alternative]);
   }
   return out;
@@ -79,7 +80,7 @@ Lr0::Lr0(const Rules& rules, Steps& steps) : kernel_begin_{0}, row_begin_{0} {
   std::vector<std::vector<int32_t>> next_kernels(rules.terminals + rules.rule_count());
   std::vector<int32_t> symbols, called_rules;
   std::vector<bool> seen(rules.rule_count());
-  const auto read = [&](int32_t item) {
+  const auto add_next_item = [&](int32_t item) {
     const int32_t symbol = rules.symbols[item];
     if (symbol < 0) return;
     if (next_kernels[symbol].empty()) symbols.push_back(symbol);
@@ -90,11 +91,11 @@ Lr0::Lr0(const Rules& rules, Steps& steps) : kernel_begin_{0}, row_begin_{0} {
     symbols.clear();
     add_called_rules(rules, kernel(state), seen, called_rules);
     size_t item_count = kernel(state).size();
-    for (const int32_t item : kernel(state)) read(item);
+    for (const int32_t item : kernel(state)) add_next_item(item);
     for (const int32_t rule : called_rules) {
       seen[rule] = false;
       item_count += rules.first_alternatives[rule + 1] - rules.first_alternatives[rule];
-      rules.for_each_alternative(rule, [&](int32_t each) { read(rules.first_items[each]); });
+      rules.for_each_alternative(rule, [&](int32_t each) { add_next_item(rules.first_items[each]); });
     }
     steps.spend(10 * item_count);
     std::sort(symbols.begin(), symbols.end());
@@ -116,14 +117,15 @@ int32_t Lr0::find_transition(int32_t state, int32_t symbol) const {
   return row_begin_[state] + static_cast<int32_t>(it - all.begin());
 }
 
-std::vector<std::pair<int32_t, int32_t>> Lr0::paired_states(const Lr0& part, Steps& steps) const {
+std::vector<std::pair<int32_t, int32_t>> Lr0::paired_states(const Lr0& living_automaton, Steps& steps) const {
   std::vector<std::pair<int32_t, int32_t>> out{{0, 0}};
   std::set<std::pair<int32_t, int32_t>> visited(out.begin(), out.end());
   for (size_t i = 0; i < out.size(); ++i) {
     const auto [own, other] = out[i];
-    steps.spend(10 * part.read_symbols(other).size());
-    for (size_t k = 0; k < part.read_symbols(other).size(); ++k) {
-      const std::pair next_pair(targets_[find_transition(own, part.read_symbols(other)[k])], part.targets(other)[k]);
+    steps.spend(10 * living_automaton.read_symbols(other).size());
+    for (size_t k = 0; k < living_automaton.read_symbols(other).size(); ++k) {
+      const std::pair next_pair(targets_[find_transition(own, living_automaton.read_symbols(other)[k])],
+                                living_automaton.targets(other)[k]);
       if (visited.insert(next_pair).second) out.push_back(next_pair);
     }
   }

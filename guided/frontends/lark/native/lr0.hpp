@@ -1,4 +1,5 @@
-// The LR(0) automaton of a grammar. In: rules whose symbols are numbers. Out: states, their kernels and transitions.
+// Builds the LR(0) automaton of a grammar. In: rules whose symbols are numbers. Out: states, their kernels and
+// transitions.
 //
 // A symbol below `terminals` is a terminal; `terminals + r` is rule r. Rule 0 has one alternative, the start rule.
 // Alternatives are numbered consecutively over all rules. An LR item is also a number: the first item of its
@@ -21,7 +22,7 @@ struct TooLarge {};
 // The steps that may still be spent. A step takes a few nanoseconds.
 class Steps {
  public:
-  explicit Steps(int64_t most) : left_(most) {}
+  explicit Steps(int64_t max_steps) : left_(max_steps) {}
   void spend(size_t steps) {
     left_ -= static_cast<int64_t>(steps);
     if (left_ < 0) throw TooLarge{};
@@ -55,14 +56,14 @@ class Lr0 {
 
   int32_t state_count() const { return static_cast<int32_t>(kernel_begin_.size()) - 1; }
   std::span<const int32_t> kernel(int32_t state) const { return slice(kernels_, kernel_begin_, state); }
-  // The symbols that a state reads, sorted, so that terminals come first, and the states that they lead to.
+  // The symbols that a state reads, in ascending order, so terminals come first. `targets`: the state after each.
   std::span<const int32_t> read_symbols(int32_t state) const { return slice(symbols_, row_begin_, state); }
   std::span<const int32_t> targets(int32_t state) const { return slice(targets_, row_begin_, state); }
   // The number of the transition by a symbol, which the state must read.
   int32_t find_transition(int32_t state, int32_t symbol) const;
-  // Pairs of a state and a state of `part` to which the same symbols lead. `part`: the automaton of the same rules,
-  // without their dead alternatives.
-  std::vector<std::pair<int32_t, int32_t>> paired_states(const Lr0& part, Steps& steps) const;
+  // Pairs of a state and a state of `living_automaton` to which the same symbols lead. `living_automaton`: the
+  // automaton of the same rules without their dead alternatives.
+  std::vector<std::pair<int32_t, int32_t>> paired_states(const Lr0& living_automaton, Steps& steps) const;
   int32_t target(int32_t transition) const { return targets_[transition]; }
   int32_t row_begin(int32_t state) const { return row_begin_[state]; }
 

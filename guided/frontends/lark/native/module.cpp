@@ -78,10 +78,10 @@ class NamedRules {
     Rules out = rules;
     out.is_dead.assign(rules.rule_of.size(), true);
     out.is_dead[0] = false;
-    for (const auto& [name, listed] : alternatives) {
+    for (const auto& [name, numbers] : alternatives) {
       const int32_t rule = rule_numbers_.at(view(name.ptr()));
       const int32_t first = rules.first_alternatives[rule], count = rules.first_alternatives[rule + 1] - first;
-      for (const nb::handle each : nb::borrow<nb::sequence>(listed)) {
+      for (const nb::handle each : nb::borrow<nb::sequence>(numbers)) {
         const auto alternative = nb::cast<int32_t>(each);
         if (alternative < 0 || alternative >= count) throw nb::index_error("a rule has no such alternative");
         out.is_dead[first + alternative] = false;
@@ -139,23 +139,24 @@ class NamedRules {
 std::pair<nb::list, bool> states_of_living(NamedRules& named, const Lr0& automaton, const std::vector<LalrRow>& rows,
                                            const Rules& living, int64_t most) {
   Steps steps(most);
-  const Lr0 part(living, steps);
-  std::vector<const LalrRow*> rows_by_state(automaton.state_count()), part_rows_by_state(part.state_count());
+  const Lr0 living_automaton(living, steps);
+  std::vector<const LalrRow*> rows_by_state(automaton.state_count()),
+      living_rows_by_state(living_automaton.state_count());
   for (const LalrRow& row : rows) rows_by_state[row.state] = &row;
-  const auto part_table = lalr_table(living, part, steps);
-  if (part_table)
-    for (const LalrRow& row : part_table->rows) part_rows_by_state[row.state] = &row;
+  const auto living_table = lalr_table(living, living_automaton, steps);
+  if (living_table)
+    for (const LalrRow& row : living_table->rows) living_rows_by_state[row.state] = &row;
   nb::list out;
-  for (const auto& [own, other] : automaton.paired_states(part, steps)) {
+  for (const auto& [own, other] : automaton.paired_states(living_automaton, steps)) {
     if (rows_by_state[own] == nullptr) continue;
     Terminals doubtful = rows_by_state[own]->terminals;
-    if (const LalrRow* row = part_rows_by_state[other])
+    if (const LalrRow* row = living_rows_by_state[other])
       for (size_t word = 0; word < doubtful.size(); ++word)
         doubtful[word] &= ~(row->terminals[word] & ~row->doubtful[word]);
-    out.append(nb::make_tuple(named.items(part.kernel(other)), named.terminal_set(rows_by_state[own]->terminals),
-                              named.terminal_set(doubtful)));
+    out.append(nb::make_tuple(named.items(living_automaton.kernel(other)),
+                              named.terminal_set(rows_by_state[own]->terminals), named.terminal_set(doubtful)));
   }
-  return {out, part_table && !part_table->has_shift_conflict};
+  return {out, living_table && !living_table->has_shift_conflict};
 }
 
 nb::object lalr_states(const nb::dict& rule_dict, const nb::str& start, int64_t most,

@@ -181,7 +181,7 @@ class Parser {
       record_first_token();
       tokens_.advance();
       out.kind = Kind::kTimes;
-      out.length = 24;
+      out.length = 24;  // an upper bound of `~` and two counts, which have at most 9 digits each
       out.low = out.high = parse_count();
       if (take(Token::kDots)) {
         out.has_range = true;

@@ -1,9 +1,9 @@
-// Parses a grammar in Lark's notation. In: its text. Out: its statements, with the trees that Lark's loader creates.
+// Parses a grammar in Lark's notation. In: its text. Out: its statements, with the same trees as in Lark's loader.
 //
 //     ?pair{x}: x "," x -> two | [NAME]        %ignore /\s+/        %import common.NUMBER -> DIGITS
 //
-// How: a tokenizer for the terminals of Lark's notation, which tries them in the order of Lark's lexer, and a parser by
-// recursive descent. Lines that continue a rule begin with `|`.
+// How: a tokenizer that tries the terminals of Lark's notation in the order of Lark's lexer (tokens.hpp), and a
+// recursive-descent parser. A line that begins with `|` continues the rule above it.
 //
 // Source: lark/load_grammar.py, `TERMINALS` and `RULES`. Cost: linear in the text.
 // What it does not do: it leaves %override, %extend, extensions of the notation (../dialect/) and all errors to the
@@ -21,7 +21,7 @@
 namespace guided::lark {
 
 // A syntax tree. `parts` are the alternatives of a choice, the items of a sequence, the arguments of a template, or the
-// item of an alias, an operator or `[x]`. A value is a name, a literal, a range or a template.
+// item of an alias, an operator or `[x]`. Lark's `value` is a name, a literal, a range or a template.
 struct SyntaxTree {
   enum class Kind : uint8_t {
     kChoice,
@@ -43,7 +43,7 @@ struct SyntaxTree {
   int32_t low = 0, high = 0;                    // the counts of kTimes
   bool has_range = false;                       // it has two counts
   std::u32string literal = {}, range_end = {};  // as written
-  int32_t length = 0;                           // characters of the tokens in it that Lark keeps
+  int32_t length = 0;                           // characters of its own tokens in Lark's tree, or more
   std::vector<SyntaxTree> parts = {};
 };
 
@@ -51,7 +51,7 @@ struct Statement {
   enum class Kind : uint8_t { kRule, kTerminal, kIgnore, kDeclare, kImport };
   Kind kind;
   std::string name = {};
-  Span span = {};  // of the name; of %ignore: its first literal or operator
+  Span span = {};  // of the name or, in %ignore, of the first literal or operator
   bool keeps_all = false;
   int32_t priority = 0;
   std::vector<std::string> names = {};                            // parameters; declared names; the path of an import

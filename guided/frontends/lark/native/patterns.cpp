@@ -176,8 +176,8 @@ TerminalPattern Patterns::choice_pattern(const SyntaxTree& tree, const TerminalL
   std::vector<Option> options;
   for (const SyntaxTree& part : tree.parts) {
     TerminalPattern pattern = pattern_of(part, look_up_terminal);
-    const Width found = width(pattern);
-    options.push_back({std::move(pattern), found});
+    const Width option_width = width(pattern);
+    options.push_back({std::move(pattern), option_width});
   }
   std::stable_sort(options.begin(), options.end(), [](const Option& a, const Option& b) { return a.key() > b.key(); });
   TerminalPattern out{.value = U"(?:"};

@@ -33,7 +33,7 @@ class Patterns {
   // The pattern of a tree. `look_up_terminal`: returns the pattern of a terminal that the tree refers to.
   TerminalPattern pattern_of(const SyntaxTree& tree, const TerminalLookup& look_up_terminal) const;
   TerminalPattern literal_pattern(const SyntaxTree& literal) const;
-  // The width of a pattern; nothing if only Python's `re` can determine it.
+  // The width of a pattern; nullopt if only Python's `re` can determine it.
   std::optional<Width> width_if_known(const TerminalPattern& pattern) const;
 
  private:

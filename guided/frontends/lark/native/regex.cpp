@@ -37,7 +37,7 @@ Ranges complement(const Ranges& ranges) {
 
 namespace {
 
-constexpr int32_t kMaxGroups = 100, kMaxRounds = 1000;
+constexpr int32_t kMaxNesting = 100, kMaxCount = 1000;
 constexpr int64_t kMaxWidth = int64_t{1} << 31;
 constexpr int kIgnoreCase = 1, kDotAll = 2;
 
@@ -54,7 +54,7 @@ Width unite(const Width& a, const Width& b) {
 class RegexReader {
  public:
   RegexReader(std::u32string_view text, Alphabet& alphabet, const RegexLimits& limits)
-      : text_(text), alphabet_(alphabet), max_depth_(std::min(limits.depth, kMaxGroups)), nodes_left_(limits.nodes) {}
+      : text_(text), alphabet_(alphabet), max_depth_(std::min(limits.depth, kMaxNesting)), nodes_left_(limits.nodes) {}
 
   Pattern read() {
     Pattern out = parse_choice(0, 0);
@@ -164,22 +164,22 @@ class RegexReader {
     return out;
   }
 
-  // The counts in braces at the cursor, which moves past them.
+  // Reads counts in braces, such as {2,5}. If there are none at the cursor, the cursor does not move.
   std::optional<Counts> parse_counts() {
     const size_t start = pos_;
     ++pos_;
-    const auto number = [&]() -> std::optional<int32_t> {
+    const auto read_number = [&]() -> std::optional<int32_t> {
       const size_t begin = pos_;
       int32_t out = 0;
       while (is_digit(peek())) {
-        out = std::min(10 * out + static_cast<int32_t>(text_[pos_] - '0'), 10 * kMaxRounds);
+        out = std::min(10 * out + static_cast<int32_t>(text_[pos_] - '0'), 10 * kMaxCount);
         ++pos_;
       }
       return pos_ == begin ? std::nullopt : std::optional(out);
     };
-    const auto low = number();
+    const auto low = read_number();
     const bool has_comma = take(',');
-    const auto high = has_comma ? number() : low;
+    const auto high = has_comma ? read_number() : low;
     if ((!low && !has_comma) || !take('}')) {
       pos_ = start;
       return std::nullopt;
@@ -190,7 +190,7 @@ class RegexReader {
   std::optional<Counts> parse_quantifier() {
     auto out = parse_quantifier_symbol();
     if (!out) return out;
-    if (out->low >= kMaxRounds || out->high >= kMaxRounds || (out->high != kUnbounded && out->high < out->low))
+    if (out->low >= kMaxCount || out->high >= kMaxCount || (out->high != kUnbounded && out->high < out->low))
       throw Unusual{};
     is_lazy_ = take('?');
     const size_t end = pos_;
@@ -229,7 +229,7 @@ class RegexReader {
     return literal_pattern(parse_escaped_character(), flags);
   }
 
-  // \d, \s, \w or an opposite at the cursor, which moves past it.
+  // Reads \d, \s, \w, \D, \S or \W. If there is none at the cursor, the cursor does not move.
   std::optional<Ranges> take_class() {
     const char32_t c = peek(1);
     const char32_t lower = c | 32;
@@ -239,7 +239,7 @@ class RegexReader {
     return c == lower ? chars : complement(chars);
   }
 
-  // The character of an escape; the cursor is after the backslash.
+  // Reads an escape for a single character, after its backslash.
   char32_t parse_escaped_character() {
     const char32_t c = next();
     constexpr std::u32string_view kNames = U"abfnrtv", kValues = U"\a\b\f\n\r\t\v";
@@ -265,11 +265,11 @@ class RegexReader {
     const bool is_negated = take('^');
     Ranges members;
     bool has_class = false;
-    if (peek() == '[') throw Unusual{};  // Python warns about it
+    if (peek() == '[') throw Unusual{};  // Python warns about a set in a set
     for (bool is_first = true; is_first || peek() != ']'; is_first = false) {
       const char32_t here = peek();
       if (peek(1) == here && (here == '-' || here == '&' || here == '~' || here == '|'))
-        throw Unusual{};  // Python warns about this, too
+        throw Unusual{};  // and about an operator of sets
       if (const auto chars = take_class()) {
         if (peek() == '-' && peek(1) != ']') throw Unusual{};
         members.insert(members.end(), chars->begin(), chars->end());

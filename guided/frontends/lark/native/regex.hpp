@@ -3,8 +3,8 @@
 //
 //     (a|bc)*?\d{2}
 //
-// How: one pass by recursive descent. It reads a subset of guided/frontends/regex/python_syntax.py, with the same
-// characters. Cost: linear in the pattern.
+// How: one pass by recursive descent. It reads a subset of the syntax in guided/frontends/regex/python_syntax.py, and
+// \d, \s and \w contain the same characters as there. Cost: linear in the pattern.
 // What it does not do: it leaves to the Python code (`Unusual`): lookarounds, anchors, back-references, named groups,
 // atomic groups, possessive quantifiers, flags other than i, m, s and u, counts of 1,000 and more, case-insensitive
 // sets beyond ASCII, and all errors.

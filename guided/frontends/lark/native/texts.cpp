@@ -40,7 +40,7 @@ size_t Texts::longest_match(std::u32string_view text) const {
   return out;
 }
 
-bool Texts::share_a_text(const Texts& other, size_t most) const {
+bool Texts::share_a_text(const Texts& other, size_t max_pairs) const {
   const auto key = [](int32_t first, int32_t second) {
     return static_cast<uint64_t>(first) << 32 | static_cast<uint32_t>(second);
   };
@@ -49,7 +49,7 @@ bool Texts::share_a_text(const Texts& other, size_t most) const {
   for (size_t index = 0; index < queue.size(); ++index) {
     const auto [first, second] = queue[index];
     if (!is_live_[first] || !other.is_live_[second]) continue;
-    if (automaton_.accepts[first] != 0 || other.automaton_.accepts[second] != 0 || seen.size() > most) return true;
+    if (automaton_.accepts[first] != 0 || other.automaton_.accepts[second] != 0 || seen.size() > max_pairs) return true;
     const auto &edges = automaton_.edges[first], &other_edges = other.automaton_.edges[second];
     for (size_t i = 0, j = 0; i < edges.size() && j < other_edges.size();) {
       if (edges[i].low <= other_edges[j].high && other_edges[j].low <= edges[i].high &&

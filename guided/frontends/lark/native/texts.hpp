@@ -1,4 +1,5 @@
-// Walks deterministic automata of terminals.
+// Compares the texts of terminals. In: deterministic automata. Out: the longest match in a text, and whether two
+// terminals match prefixes of the same text.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +16,9 @@ class Texts {
 
   // The length of the longest prefix of a text that the automaton accepts; 0 if there is none.
   size_t longest_match(std::u32string_view text) const;
-  // Whether a text of one automaton equals a text of the other, or is a prefix of one; true if this is undecided after
-  // `most` pairs of states.
-  bool share_a_text(const Texts& other, size_t most) const;
+  // Whether some text begins with a text of this automaton and with a text of the other one. True if this is undecided
+  // after `max_pairs` pairs of states.
+  bool share_a_text(const Texts& other, size_t max_pairs) const;
 
  private:
   Automaton automaton_;

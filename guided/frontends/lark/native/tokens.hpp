@@ -61,7 +61,7 @@ class Tokens {
  private:
   char32_t char_at(size_t pos) const { return pos < text_.size() ? text_[pos] : 0; }
 
-  // The end of the text, before which Lark adds a line end.
+  // Reads the end of the text: first kNewline, since Lark adds a line end, then kEnd.
   Token read_end();
 
   // Skips blanks, a comment with all white space before it, or an escaped line end. Returns whether it skipped any.
