@@ -20,7 +20,7 @@ _PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description
 
 
 class TemplateRefusal(GuidedError):
-    """A template refuses a conversation with `raise_exception`, because it does not support some part of it."""
+    """A template refuses a conversation with `raise_exception`, because it does not support something in it."""
 
 
 class CompiledTemplate:
