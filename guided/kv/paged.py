@@ -54,7 +54,7 @@ class _Page:
 @dataclass(eq=False)
 class _Table(Lease):
     blocks: list[_Block] = field(default_factory=list)
-    pages: list[_Page] = field(default_factory=list)  # of the full blocks; a page may belong to an equal block
+    pages: list[_Page] = field(default_factory=list)  # of the full blocks, or of equal blocks that were indexed first
 
 
 class BlockPool(SlotPool):

@@ -1,10 +1,10 @@
 """A cache for a fixed batch: one tensor with a row for each sequence, as in nanochat's engine.
 
 In: keys and values of some new positions of every row. Out: views of all stored positions, and the length of each row.
-This is the simplest cache for a fixed batch, for readers and for comparison. The engine's caches (cache.py) share
-memory between changing sequences. Memory is allocated when the first keys are inserted, with their dtype and on their
-device. It grows to multiples of 1,024 positions by copying. (`resize_` on a middle axis, as in older versions of
-nanochat, would scramble the heads.)
+This is the simplest cache for a fixed batch, to read and to compare with. The engine's caches (cache.py) share memory
+between changing sequences. Memory is allocated when the first keys are inserted, with their dtype and on their device.
+To grow, the contents are copied into memory for a multiple of 1,024 positions. (`resize_` on a middle axis, as in older
+versions of nanochat, would scramble the heads.)
 """
 
 from __future__ import annotations
