@@ -72,8 +72,8 @@ class SamplingParams:
         return self._copy_with("seed", (self.seed + index) % _SEEDS)
 
     def retry(self, number: int) -> SamplingParams:
-        """The parameters of version `number` of a value: another seed, and a temperature of at least 1. 0: these
-        parameters."""
+        """The parameters of version `number` of a value: another seed, and a temperature of at least 1. For number 0,
+        these parameters themselves."""
         seed = (self.seed + number * _RETRY_STEP) % _SEEDS if number else self.seed
         return self._copy_with("seed", seed).at(max(1.0, self.temperature)) if number else self
 

@@ -1,7 +1,7 @@
 """Gemma 3, text-only models: one layer in six reads all positions, the others only a window (arXiv 2503.19786).
 
-Like Gemma 2, but with norms over each head's queries and keys, without caps, and with another rotary base in layers
-with a window.
+Like Gemma 2, but with norms over each head's queries and keys, without a cap on scores, and with another rotary base in
+layers with a window.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rop
             "rope_parameters", "rotary positions of more than two kinds of layers are not supported"
         )
     full_base = positive(reader.get("rope_theta", 1e6), "rope_theta", reader.location)
-    full, sliding = (parameters.get(key) or {} for key in ("full_attention", "sliding_attention"))
+    full_parameters, window_parameters = (parameters.get(key) or {} for key in ("full_attention", "sliding_attention"))
     return (
-        rope_from(reader, "rope_parameters", full, head_dim, context, full_base),
-        rope_from(reader, "rope_parameters", sliding, head_dim, context, base),
+        rope_from(reader, "rope_parameters", full_parameters, head_dim, context, full_base),
+        rope_from(reader, "rope_parameters", window_parameters, head_dim, context, base),
     )
 
 

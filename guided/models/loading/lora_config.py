@@ -2,8 +2,8 @@
 
 In: the JSON. Out: `LoraConfig`, which looks up modules by transformers' names, such as model.layers.0.self_attn.q_proj.
 Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists, other.get_pattern_key). The
-patterns are untrusted regular expressions, so guided's own compiler reads them, with limits and in linear time. A key
-that is neither read nor known to have no effect on the results raises an error.
+patterns are untrusted regular expressions, so guided's own compiler reads them, with limits and in linear time. Keys
+that are not read raise an error, unless they are known to have no effect on the results (config_reader.py).
 """
 
 from __future__ import annotations
@@ -169,17 +169,18 @@ def _read_by_pattern(
 def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
     """Make a matcher of the adapted modules."""
     included, excluded = reader.get("target_modules"), reader.get("exclude_modules", [])
-    in_layers = _layer_matcher(reader, by_name=not isinstance(included, str))
+    in_layers = _layer_matcher(reader, is_list=not isinstance(included, str))
     excludes = _name_matcher(reader, "exclude_modules", excluded, patterns)
     if isinstance(included, str) and included.lower() == "all-linear":
         return lambda name: name not in ("lm_head", "model.embed_tokens") and not excludes(name)
     includes = _name_matcher(reader, "target_modules", included, patterns)
-    fully_adapted = frozenset(included) if isinstance(included, list) else frozenset()
-    return lambda name: not excludes(name) and includes(name) and (name in fully_adapted or in_layers(name))
+    full_names = frozenset(included) if isinstance(included, list) else frozenset()  # adapted in any layer
+    return lambda name: not excludes(name) and includes(name) and (name in full_names or in_layers(name))
 
 
 def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> Matcher:
-    """Make a matcher of names that are or end with a listed name, or that match one pattern."""
+    """Make a matcher from a list or a pattern: of names that equal a listed name or end with it after a dot, or of
+    names that match the pattern as a whole."""
     if isinstance(names_or_pattern, str):
         return patterns.match_whole(names_or_pattern, key)
     if not isinstance(names_or_pattern, list) or not all(isinstance(name, str) for name in names_or_pattern):
@@ -190,8 +191,11 @@ def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, pattern
     return lambda name: any(name[i:] in names for i in range(len(name)) if i == 0 or name[i - 1] == ".")
 
 
-def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
-    """Make a matcher of modules in the layers of `layers_to_transform`, or of all modules if this key is missing."""
+def _layer_matcher(reader: ConfigReader, *, is_list: bool) -> Matcher:
+    """Make a matcher of modules in the layers of `layers_to_transform`, or of all modules if this key is missing.
+
+    `is_list`: whether target_modules is a list of names, not a pattern.
+    """
     layers, pattern = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = layers if isinstance(layers, list) else [layers]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
@@ -200,10 +204,10 @@ def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
         )
     if not numbers:
         return lambda name: True
-    if not by_name:
+    if not is_list:
         raise ModelFileError(f"{reader.location}: layers_to_transform cannot be used with a target_modules pattern")
-    is_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
-    if pattern and not is_layers:
+    includes_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
+    if pattern and not includes_layers:
         raise reader.unsupported(
             "layers_pattern", f"layers_pattern must be 'layers', not {brief(pattern, 100)}", MERGE_HINT
         )
