@@ -71,7 +71,7 @@ class AnswerSplitter:
 
     @property
     def first_undecided(self) -> int:
-        """The position of the first character that is not yet known to be text or not."""
+        """The position of the first character for which it is still unknown whether it is text."""
         if self._reader is None or self._has_ended:
             return self._size
         return 0 if self._markers else min([self._reader.interpreted_length, *self._space_positions[:1]])
@@ -88,8 +88,9 @@ class AnswerSplitter:
 
     def _read_reasoning(self, text: str) -> list[AnswerPart]:
         """The parts of reasoning before the answer. Withholds the end of the text if the end marker may begin there."""
-        text, end = self._reasoning_tail + text, self._reasoning_end
-        withheld = next((size for size in range(min(len(end), len(text)), 0, -1) if end.startswith(text[-size:])), 0)
+        text, marker = self._reasoning_tail + text, self._reasoning_end
+        sizes = range(min(len(marker), len(text)), 0, -1)
+        withheld = next((size for size in sizes if marker.startswith(text[-size:])), 0)
         self._reasoning_tail = text[len(text) - withheld :]
         return self._text_parts(text[: len(text) - withheld], reasoning=True)
 

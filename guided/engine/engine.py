@@ -58,7 +58,7 @@ class Engine(ChatMethods, AsyncMethods):
         model: the weights.
         vocabulary: its tokens.
         chat_template: the chat template, if the model has one.
-        bos: ids that precede a string prompt (none for most models).
+        bos: the ids that precede a string which the model continues (none for most models).
         scheduler: runs the batch.
         ranks: the processes that hold the other parts of the model; None if the model is not split.
     """
@@ -372,7 +372,7 @@ class Engine(ChatMethods, AsyncMethods):
         return self._prompts.encode(prompt, raw=raw)
 
     def describe_prompt(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
-        """The prompt with a description of the specification, if the engine describes them by default."""
+        """The prompt with a description of the specification. Unchanged unless the engine has `describe=True`."""
         if not self._maker.describes_by_default:
             return prompt
         return Instructions(self._prompts, grammar, raw=raw).describe(prompt, is_required=False)

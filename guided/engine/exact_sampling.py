@@ -21,8 +21,9 @@ p(output) / bound(root). The bound of the root does not depend on the output.
 
 Source: constrained adaptive rejection sampling (CARS, arXiv 2510.01902).
 Cost: one forward pass for each new prefix, with the forced tokens after it; 12 bytes or more for each of its allowed
-tokens. Of more than 4,096 allowed tokens, those less than 1e-11 times as likely as the most likely one are dropped.
-Not supported: parameters that change the model's distribution (except the temperature), tools, drafts, scores.
+tokens. If more than 4,096 tokens are allowed, those less than 1e-11 times as likely as the most likely one are dropped.
+Not supported: output without a constraint, parameters that change the model's distribution (except the temperature),
+tools, `reasoning_end`, drafts, `score_forced` and log probabilities.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from guided.sampling.sampler import refusal, uniform
 __all__ = ["ExactSequence", "Sampling", "check_sampling"]
 
 Sampling: TypeAlias = Literal["masked", "exact"]
-# Of more allowed tokens than this, those that are much less likely than the most likely one are dropped.
+# If more tokens than this are allowed, those that are much less likely than the most likely one are dropped.
 _MIN_KEPT_TOKENS: Final = 4096
 _LOG_NEGLIGIBLE_RATIO: Final = log(1e-11)
 # A lower temperature chooses the same outputs: models cannot resolve smaller differences of logits. The scaled log

@@ -178,7 +178,7 @@ class CudaCapture:
         """Run once on a separate stream to compile kernels and allocate workspaces. Then capture on this stream."""
         with _CAPTURE_LOCK, torch.cuda.device(self._device):
             current_stream = torch.cuda.current_stream()
-            side_stream = self._stream = self._stream or _new_stream()  # torch's default is on the first device
+            side_stream = self._stream = self._stream or _new_stream()  # torch's default stream is on the first device
             side_stream.wait_stream(current_stream)
             with torch.cuda.stream(side_stream):
                 run()

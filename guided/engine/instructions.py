@@ -28,8 +28,9 @@ class Instructions:
         reader: encodes the request's prompt.
         grammar: the specification of the answer, if there is one.
         raw: whether the model continues a string prompt instead of answering it as a message.
-        is_free_text: whether the grammar allows any text, so that it is not described.
-        has_tools: whether the request has tools, even if the model must not call them. A description is then optional.
+        is_free_text: whether the grammar allows any text; then there is nothing to describe.
+        has_tools: whether the request has tools, even if the model must not call them. Then it is no error if there is
+            nothing to describe.
     """
 
     def __init__(

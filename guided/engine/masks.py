@@ -104,7 +104,7 @@ class Masks:
         self._row_seconds = self._preparation_seconds
         self._unbudgeted.pop(row, None)
         self._ramps.pop(row, None)
-        if self._is_tight(tokens_left, row):
+        if self._needs_whole_budget(tokens_left, row):
             self._fill_row(self._bits, row, tokens_left)
             seconds = self._call_seconds  # the time of the row that is applied
             if self.matcher.budget_bound:
@@ -117,8 +117,9 @@ class Masks:
             self._preparation_seconds = 0.0
         self._filled_count = row + 1
 
-    def _is_tight(self, tokens_left: int, row: int) -> bool:
-        """Whether the budget may remove tokens here, or needs a ramp. If so, compute the ramp; if not, fill the row."""
+    def _needs_whole_budget(self, tokens_left: int, row: int) -> bool:
+        """Whether the row must still be filled under the whole budget. If not, half of the budget removed no token, and
+        the row is filled. If half of the budget does not suffice for an output, compute the ramp."""
         if not self._max_penalty:
             return True
         try:  # can the output be completed with half of the budget?

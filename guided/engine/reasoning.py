@@ -104,7 +104,7 @@ class ReasoningGate:
         for token in set(self._end):
             bit = np.int32(np.uint32(1 << token % 32).view(np.int32))
             if self._continues(token) and (
-                tokens_left is None or len(self._end) - self._matched_after(token) <= tokens_left
+                tokens_left is None or len(self._end) - self._count_matched_after(token) <= tokens_left
             ):
                 words[token // 32] |= bit
             else:
@@ -120,7 +120,7 @@ class ReasoningGate:
             return is_accepted
         if not self._continues(token):
             return False
-        self._matched_counts.append(self._matched_after(token))
+        self._matched_counts.append(self._count_matched_after(token))
         return True
 
     def rollback(self, n: int, /) -> None:
@@ -155,14 +155,14 @@ class ReasoningGate:
         """The number of tokens that complete the marker, plus the length of the shortest answer."""
         return len(self._end) - self._matched_counts[-1] + self._answer.min_tokens_to_finish()
 
-    def _matched_after(self, token: int) -> int:
+    def _count_matched_after(self, token: int) -> int:
         """The number of marker tokens that are matched after this token."""
         candidate = (*self._end[: self._matched_counts[-1]], token)
         return next(n for n in range(len(candidate), -1, -1) if self._end[:n] == candidate[len(candidate) - n :])
 
     def _continues(self, token: int) -> bool:
         """Whether a token continues the reasoning or the marker."""
-        return self._is_text(token) or (token in self._end and self._matched_after(token) > 0)
+        return self._is_text(token) or (token in self._end and self._count_matched_after(token) > 0)
 
     def _is_text(self, token: int) -> bool:
         return is_allowed(_text_row(self._vocabulary), token)

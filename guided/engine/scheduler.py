@@ -2,11 +2,11 @@
 
 The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
 forward pass over a chunk of each running sequence: one token for most, several forced tokens for some, a chunk of the
-prompt for others, and at most `token_budget` tokens in total. Decoding sequences have precedence, so long prompts are
-read in chunks while the others continue (chunked prefill). These chunks add at most about `long_seconds` to a pass in
-which others decode. A short prompt is read together with an earlier long one. Once the pass is launched, the bitmask
-rows of all sequences are filled. Only then are the logits read, so filling overlaps with the accelerator's work. Then
-one call chooses the tokens of all sequences, and a few more calls choose the draft model's tokens.
+prompt for others, and at most `token_budget` tokens in total. Decoding sequences have precedence: while they continue,
+long prompts are read in chunks (chunked prefill), which add at most about `long_seconds` to a pass. A short prompt is
+read together with an earlier long one. Once the pass is launched, the bitmask rows of all sequences are filled. Only
+then are the logits read, so filling overlaps with the accelerator's work. Then one call chooses the tokens of all
+sequences, and a few more calls choose the draft model's tokens.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other tasks
 continue meanwhile, and a compilation error ends only this task.
@@ -20,9 +20,9 @@ matcher delay them: its steps run on other threads (stepper.py).
 On CUDA the scheduler *runs ahead*: the next pass starts before the host has seen its tokens, which stay on the device.
 While the pass runs, the host reads these tokens and fills the masks for the next choice. If a sequence turns out to
 have ended or to have forced tokens, its logits are dropped, and it joins the next pass if it continues. Sequences with
-tools or drafts must see their tokens first, so they do not run ahead. The order of events is the same.
+tools or drafts must see their tokens first, so they do not run ahead. The order of events is the same in both cases.
 
-A choice is a function of seed, position and logits, so on a CPU no output depends on the batch composition.
+A choice depends only on seed, position and logits, and on a CPU the logits do not depend on the batch composition.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Scheduler:
 
     @property
     def waiting_count(self) -> int:
-        """The number of tasks that wait for space in the cache, not counting followers."""
+        """The number of tasks that wait for space in the cache, without `Task.followers`."""
         return len(self._waiting)
 
     @property
@@ -146,9 +146,9 @@ class Scheduler:
     def cancel(self, task: Task) -> None:
         """Stop a task in any state and release its memory. Does nothing if the task is done."""
         self._finish(task)
-        for group in [it for it in self._compiling if it[0] is task.future and all(other.is_done for other in it[1])]:
-            self._compiling.remove(group)
-            group[0].cancel()  # no effect once compilation has begun; its limits end it
+        for entry in [it for it in self._compiling if it[0] is task.future and all(other.is_done for other in it[1])]:
+            self._compiling.remove(entry)
+            entry[0].cancel()  # no effect once compilation has begun; its limits end it
         if self._pending is not None and all(other.is_done for other in self._pending):
             self._pending = None
 
@@ -175,8 +175,8 @@ class Scheduler:
         """Start the tasks whose grammars are compiled. Wait briefly for one if there is nothing else to do."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
             wait([future for future, _ in self._compiling], _WAIT, FIRST_COMPLETED)
-        ready = [entry for entry in self._compiling if entry[0].done()]
-        for future, group in ready:
+        compiled_groups = [entry for entry in self._compiling if entry[0].done()]
+        for future, group in compiled_groups:
             self._compiling.remove((future, group))
             open_tasks = [task for task in group if not task.is_done]
             try:
@@ -213,7 +213,7 @@ class Scheduler:
             heappop(self._waiting)
 
     def _reserve_ahead(self) -> list[Task]:
-        """Reserve a position for each task that reads its next token before it is known. Return these tasks."""
+        """Reserve a position for each task whose next pass starts before its token is known. Return these tasks."""
         candidates = [task for task in self._pending or () if self._may_need_token(task)]
         short_tasks = [task for task in self._running if 0 < task.unread <= SHORT_LENGTH] if candidates else []
         if len(candidates) + sum(task.unread for task in short_tasks) > self.token_budget:
@@ -236,10 +236,10 @@ class Scheduler:
         return list(plan.items())
 
     def _reserve(self, task: Task, token_count: int, plan: Collection[Task]) -> bool:
-        """Reserve positions for a task; preempt later tasks if necessary. False: it was preempted itself, or failed."""
+        """Reserve positions; preempt later tasks if necessary. False: the task itself was preempted, or failed."""
         while not self._cache.reserve(task.open_lease, token_count):
-            idle = (other for other in self._running if other not in plan and not self._is_busy(other))
-            last = max(idle, default=task)
+            idle_tasks = (other for other in self._running if other not in plan and not self._is_busy(other))
+            last = max(idle_tasks, default=task)
             if last is not task:
                 self._preempt(last)
             elif len(self._running) > 1:  # the others hold the memory and will release it
@@ -311,7 +311,7 @@ class Scheduler:
         return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead)))
 
     def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
-        """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""
+        """Wait for the pending choices, and continue their tasks. Return the tasks that ran ahead in vain."""
         wasted_tasks, pending = set(ahead), self._pending
         self._pending = None
         for task, answer, was_read in pending.wait() if pending is not None else ():

@@ -90,7 +90,7 @@ class Scores:
     def score_forced_tokens(
         self, logits: Tensor, tokens: Sequence[int], *, is_counted: Sequence[bool], is_ended: bool
     ) -> list[TokenLogprobs | None]:
-        """Add the model's probabilities of forced tokens, and of a forced end token.
+        """Add the model's probabilities of forced tokens, and of a forced end token, to `forced_log_mass`.
 
         Args:
             logits: the logits before each of the tokens, and after the last one.

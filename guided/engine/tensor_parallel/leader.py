@@ -1,9 +1,10 @@
 """Rank 0: starts the other ranks, and sends them a command for each operation that all ranks run together.
 
 In: a model's file, and the number of parts. Out: `Ranks`, whose `parallel` determines the part that rank 0 loads, and
-whose `runner` is the engine's runner. The other ranks are processes on this machine (worker.py) and end with this one.
-Only rank 0 manages the blocks of the cache. The cache's memory is split like the model: each rank stores the keys and
-values of its own heads and layers. On a CPU the ranks share the cores, so splitting a model does not make it faster.
+whose `runner` is the engine's runner. The other ranks are processes on this machine (worker.py). They end with this
+process. Only rank 0 manages the blocks of the cache. The cache's memory is split like the model: each rank stores the
+keys and values of its own heads and layers. On a CPU the ranks share the cores, so splitting a model does not make it
+faster.
 """
 
 from __future__ import annotations
@@ -153,7 +154,8 @@ class _Pool(BlockPool):
 
 
 class _Runner(ModelRunner):
-    """Runs every forward pass on all ranks. The host sends the tokens to the other ranks, so it cannot run ahead."""
+    """Runs every forward pass on all ranks. The host sends the tokens to the other ranks before a pass, so a pass
+    cannot begin before the host knows its tokens."""
 
     can_run_ahead = False
 
