@@ -53,15 +53,15 @@ class Shape(NamedTuple):
         return span
 
     def _find_form_span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
-        (first, *_), (last, value) = arguments, list(arguments.items())[-1]
+        (first_name, *_), (last_name, last_value) = arguments, list(arguments.items())[-1]
         if isinstance(self.form, LiteralForm):
-            start, end = text.find(first), text.find(value)
-            return None if min(start, end) < 0 else (start, end + len(value) + len(self.form.quotes[0]))
+            start, end = text.find(first_name), text.find(last_value)
+            return None if min(start, end) < 0 else (start, end + len(last_value) + len(self.form.quotes[0]))
         assert self.form is not None
-        form, start = self.form, text.find(self.form.begin + first)
-        closing = form.end.replace("{name}", last)
-        end = text.find(closing, text.find(value) + len(value))
-        if start < 0 or value not in text or end < 0:
+        form, start = self.form, text.find(self.form.begin + first_name)
+        closing = form.end.replace("{name}", last_name)
+        end = text.find(closing, text.find(last_value) + len(last_value))
+        if start < 0 or last_value not in text or end < 0:
             return None
         end += len(closing)
         return start, end + len(form.last) * text.startswith(form.last, end)
@@ -112,10 +112,10 @@ def _find_json_span(text: str, value: Any) -> tuple[int, int] | None:
         if start < 0:
             return None
         try:
-            decoded, end = decoder.raw_decode(text, start)
+            found_value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if decoded == value:
+        if found_value == value:
             return start, end
     return None
 
@@ -222,13 +222,14 @@ def _infer_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[Element
     value_prefixes = {kind: _find_text_before_value(kind, text, form) for kind, text in values.items() if text}
     if len(set(value_prefixes.values())) <= 1:
         return form, value_prefixes
-    first = common_prefix(*value_prefixes.values())
-    last = common_suffix(*value_prefixes.values())
+    before = common_prefix(*value_prefixes.values())
+    after = common_suffix(*value_prefixes.values())
     types = {
-        kind: value_prefix[len(first) : len(value_prefix) - len(last)] for kind, value_prefix in value_prefixes.items()
+        kind: value_prefix[len(before) : len(value_prefix) - len(after)]
+        for kind, value_prefix in value_prefixes.items()
     }
     labels = {kind: label for kind, label in types.items() if label != kind}
-    return form._replace(other=f"{first}{{type}}{last}", types=labels), value_prefixes
+    return form._replace(other=f"{before}{{type}}{after}", types=labels), value_prefixes
 
 
 def _find_text_before_value(kind: str, text: str, form: ElementForm) -> str:

@@ -143,7 +143,8 @@ def _to_plain_message(number: int, source_message: Message, template: str) -> di
         roles = ", ".join(_STANDARD_ROLES)
         problem = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
         raise MessageError(number, "role", problem)
-    message = {key: to_plain(value, f"message {number}") for key, value in source_message.items() if value is not None}
+    description = f"the members of message {number}"
+    message = {key: to_plain(value, description) for key, value in source_message.items() if value is not None}
     keys = {
         "role",
         "content",

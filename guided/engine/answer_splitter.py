@@ -63,7 +63,7 @@ class AnswerSplitter:
         self._reader, self._markers, self._reasoning_end = reader, markers, reasoning_end
         self._stop_tail = StopTail() if has_stops else None
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
-        self._start = ""  # the answer so far, while it may still begin with a marker
+        self._beginning = ""  # the answer so far, while it may still begin with a marker
         self._space = ""  # white space between calls or at the end; it becomes text if text follows
         self._space_positions: Sequence[int] = ()
         self._size = 0  # the number of decoded characters that can no longer change
@@ -117,11 +117,11 @@ class AnswerSplitter:
             return self._text_parts(piece, range(self._size - len(piece), self._size))
         if not self._markers:
             return self._merge_parts(self._reader.parts(piece))
-        self._start += piece
-        if any(marker.startswith(self._start) and marker != self._start for marker in self._markers):
+        self._beginning += piece
+        if any(marker.startswith(self._beginning) and marker != self._beginning for marker in self._markers):
             return []
-        start, is_call = self._start, self._start.startswith(self._markers)
-        self._markers, self._start = (), ""
+        start, is_call = self._beginning, self._beginning.startswith(self._markers)
+        self._markers, self._beginning = (), ""
         if is_call:
             return self._merge_parts(self._reader.parts(start))
         self._reader = None
@@ -158,8 +158,8 @@ class AnswerSplitter:
     def _finish(self) -> list[AnswerPart]:
         """The withheld text, now that the answer has ended."""
         parts, self._has_ended = list[AnswerPart](), True
-        if self._start:
-            parts += self._text_parts(self._start, range(len(self._start)))
+        if self._beginning:
+            parts += self._text_parts(self._beginning, range(len(self._beginning)))
         elif self._reader is not None:
             parts += self._merge_parts(self._reader.finish())
         if not self._has_calls:

@@ -71,7 +71,9 @@ def load(
         ):  # fmt: skip
             if value:
                 hint = "leave this option out, or use one process"
-                raise UnsupportedError("a model in several processes does not support it", pointer=option, hint=hint)
+                raise UnsupportedError(
+                    "a model in several processes does not support this option", pointer=option, hint=hint
+                )
         return _load_split(find_model(name, revision), weight_dtype, target_device, tensor_parallel, pipeline_parallel)
     config = None if adapter is None else read_lora_config(adapter)  # report its errors before loading the model
     model_path = find_model(name, revision)

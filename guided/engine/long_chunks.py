@@ -55,7 +55,8 @@ def _update_average(average: float | None, newest: float) -> float:
 
 
 def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
-    """Divide `tokens_left` tokens among the running tasks: first the decoding tasks, then the tasks with long text.
+    """Divide `tokens_left` tokens among the running tasks: first the tasks with short text, such as decoding ones, then
+    the tasks with long text. If there are no tasks with short text, the limit of `long_chunks` does not apply.
 
     Half of the tokens for long text are reserved for the first such task in order. The other tasks with its priority
     share the other half, shortest first. Tasks with a lower priority get only tokens that the first task does not need.

@@ -128,21 +128,21 @@ class Masks:
         except BudgetError:
             self._preparation_seconds = 0.0  # that time was spent on the ramp, and is not counted
             min_tokens = self.matcher.min_tokens_to_finish()
-            rows = np.zeros((2, len(self._all_tokens)), np.int32)
-            longer = self._fill_row(rows, 0, tokens_left) & ~self._fill_row(rows, 1, min_tokens)
+            bitmask = np.zeros((2, len(self._all_tokens)), np.int32)
+            longer = self._fill_row(bitmask, 0, tokens_left) & ~self._fill_row(bitmask, 1, min_tokens)
             if longer.any():
                 self._ramps[row] = Ramp(self._max_penalty * (1 - (tokens_left - min_tokens) / min_tokens), longer)
             return True
 
-    def _fill_row(self, rows: Bits, row: int, tokens_left: int | None) -> Bits:
-        """Fill a row of `rows`, and return it."""
+    def _fill_row(self, bitmask: Bits, row: int, tokens_left: int | None) -> Bits:
+        """Fill a row of `bitmask`, and return it."""
         start = perf_counter()
-        is_masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=tokens_left)
+        is_masked = self.matcher.fill_next_token_bitmask(bitmask, row, max_tokens=tokens_left)
         self._call_seconds = perf_counter() - start
         self._row_seconds += self._call_seconds
         if not is_masked:
-            rows[row] = self._all_tokens
-        words: Bits = rows[row]
+            bitmask[row] = self._all_tokens
+        words: Bits = bitmask[row]
         return words
 
     def allows(self, token: int, row: int = 0) -> bool:

@@ -73,7 +73,9 @@ class PromptReader:
         if isinstance(prompt, Conversation):
             chat = prompt
         else:
-            chat = Conversation([{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt))
+            chat = Conversation(
+                [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _as_messages(prompt)
+            )
         self._require_template().check_messages(chat)
         return chat
 
@@ -149,7 +151,7 @@ def has_description(chat: Conversation, description: Description) -> bool:
     return any(description.is_in(text) for message in chat.messages for text in _text_contents(message))
 
 
-def _messages(prompt: object) -> Sequence[Message]:
+def _as_messages(prompt: object) -> Sequence[Message]:
     return cast("Sequence[Message]", prompt)
 
 

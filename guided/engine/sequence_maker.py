@@ -206,9 +206,8 @@ class SequenceMaker:
         def make_output(index: int, bridge_ids: Items[int] = (), token_cost: int = 0) -> Output:
             if not settings.retries:
                 return make_sequence(index, bridge_ids, token_cost)
-            make_version = partial(make_sequence, index, bridge_ids, token_cost)
-            is_json = parse is not None and parse.is_json
-            return Retries(make_version, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
+            maker, is_json = partial(make_sequence, index, bridge_ids, token_cost), parse is not None and parse.is_json
+            return Retries(maker, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
 
         if settings.think_first is None or not bridge:
             return list(map(make_output, range(n)))

@@ -53,7 +53,7 @@ class AnswerDecoder:
         return self._tool is not None
 
     def is_control(self, token: int) -> bool:
-        """Whether a token is a control token, which is decoded as its name."""
+        """Whether a token is a control token."""
         return token in self._vocabulary.special_tokens
 
     def read(self, tokens: Sequence[int], *, last: bool = False) -> list[str | ToolResult]:

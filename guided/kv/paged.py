@@ -114,8 +114,8 @@ class PagedPlan:
     def _slots_of(self, table: Sequence[int], length: int) -> slice | Tensor:
         """The slots of the first `length` positions. Computed block by block, so that long sequences are cheap."""
         size = self._pool.block_size
-        if (run := as_slice(table)) is not None:
-            return slice(run.start * size, run.start * size + length)
+        if (block_range := as_slice(table)) is not None:
+            return slice(block_range.start * size, block_range.start * size + length)
         starts = send(table, torch.int64, self._pool.k.device) * size
         return (starts.unsqueeze(1) + torch.arange(size, device=starts.device)).flatten()[:length]
 
@@ -247,8 +247,8 @@ class PagedCache:
 
     # ---- the index
     def _key(self, table: _Table, tokens: tuple[int, ...]) -> int:
-        first = table.pages[-1].key.to_bytes(8, "little") if table.pages else table.salt.encode()
-        return xxhash.xxh64_intdigest(first + array("q", tokens).tobytes())
+        prefix_key = table.pages[-1].key.to_bytes(8, "little") if table.pages else table.salt.encode()
+        return xxhash.xxh64_intdigest(prefix_key + array("q", tokens).tobytes())
 
     def _find(self, table: _Table, tokens: tuple[int, ...]) -> _Page | None:
         """The indexed page with these tokens after the table's pages, or None."""

@@ -76,9 +76,9 @@ class RowCache:
         end = int(self.cache_seqlens.max()) + new
         self._grow_to(end, k)
         keys, values = self.get_layer_cache(layer)
-        position = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
-        row = torch.arange(self.rows).unsqueeze(1)
-        keys[row, position], values[row, position] = k, v
+        positions = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
+        row_indices = torch.arange(self.rows).unsqueeze(1)
+        keys[row_indices, positions], values[row_indices, positions] = k, v
         return keys[:, :end], values[:, :end]
 
     def advance(self, new: int | Tensor) -> None:

@@ -36,11 +36,11 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, **attention_biases(reader), **fields, logit_softcap=logit_softcap)
 
 
-def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+def _describe(numbers: GgufNumbers, known_sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
     """GGUF files lack the scale of scores, the layers with a window and their rotary base, so use llama.cpp's
     values."""
-    layers, dim = sizes["layers"], sizes["dim"]
-    scale = (dim / sizes["heads"] if layers == 62 else sizes["head_dim"]) ** -0.5
+    layers, dim = known_sizes["layers"], known_sizes["dim"]
+    scale = (dim / known_sizes["heads"] if layers == 62 else known_sizes["head_dim"]) ** -0.5
     window_kind = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
     full_kind = LayerKind(AttentionKind(scale=scale), rope)
     kinds = tuple(window_kind if (layer + 1) % 6 else full_kind for layer in range(layers))

@@ -28,7 +28,7 @@ __all__ = ["CONFIG", "MERGE_HINT", "LoraConfig", "read_lora_config"]
 CONFIG: Final = "adapter_config.json"
 MERGE_HINT: Final = "merge it into its base model (peft: merge_and_unload), and load that"
 
-Matcher: TypeAlias = Callable[[str], bool]
+NamePredicate: TypeAlias = Callable[[str], bool]
 
 # Keys without effect on the results. They describe the adapter's origin, initialisation or training.
 _IGNORED_KEYS: Final = {
@@ -65,12 +65,12 @@ class LoraConfig:
     """
 
     location: str
-    targets: Matcher
+    targets: NamePredicate
     _rank: int
     _alpha: float
     _rslora: bool
-    _ranks: tuple[tuple[Matcher, int], ...]
-    _alphas: tuple[tuple[Matcher, float], ...]
+    _ranks: tuple[tuple[NamePredicate, int], ...]
+    _alphas: tuple[tuple[NamePredicate, float], ...]
 
     def rank(self, module: str) -> int:
         """The rank: the number of rows of lora_A."""
@@ -110,7 +110,7 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     patterns = _Patterns(reader.location)
     config = LoraConfig(
         location=reader.location,
-        targets=_target_matcher(reader, patterns),
+        targets=_make_target_predicate(reader, patterns),
         _rank=reader.size("r", 8),
         _alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.location),
         _rslora=reader.flag("use_rslora", False),
@@ -134,8 +134,8 @@ class _Patterns:
         self._location = location
         self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
-    def match_whole(self, pattern: str, key: str) -> Matcher:
-        """Make a matcher of whole names."""
+    def match_whole(self, pattern: str, key: str) -> NamePredicate:
+        """Make a predicate that is true for names that match as a whole."""
         try:
             matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
         except GuidedError as error:
@@ -148,14 +148,14 @@ class _Patterns:
 
         return matches
 
-    def match_end(self, pattern: str, key: str) -> Matcher:
-        """Make a matcher of names that match as a whole or from a dot on."""
+    def match_end(self, pattern: str, key: str) -> NamePredicate:
+        """Make a predicate that is true for names that match as a whole, or from the character after a dot on."""
         return self.match_whole(rf"(?:.*\.)?(?:{pattern})", key)
 
 
 def _read_by_pattern(
     reader: ConfigReader, key: str, patterns: _Patterns, read: Callable[[Any, str, str], Any]
-) -> tuple[tuple[Matcher, Any], ...]:
+) -> tuple[tuple[NamePredicate, Any], ...]:
     """Read numbers for modules whose names match a pattern. The first matching pattern applies."""
     by_pattern = reader.get(key, {})
     if not isinstance(by_pattern, dict):
@@ -166,21 +166,21 @@ def _read_by_pattern(
     )
 
 
-def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
-    """Make a matcher of the adapted modules."""
-    included, excluded = reader.get("target_modules"), reader.get("exclude_modules", [])
-    in_layers = _layer_matcher(reader, is_list=not isinstance(included, str))
-    excludes = _name_matcher(reader, "exclude_modules", excluded, patterns)
-    if isinstance(included, str) and included.lower() == "all-linear":
+def _make_target_predicate(reader: ConfigReader, patterns: _Patterns) -> NamePredicate:
+    """Make a predicate that is true for the adapted modules."""
+    target_modules, exclude_modules = reader.get("target_modules"), reader.get("exclude_modules", [])
+    in_layers = _make_layer_predicate(reader, is_list=not isinstance(target_modules, str))
+    excludes = _make_name_predicate(reader, "exclude_modules", exclude_modules, patterns)
+    if isinstance(target_modules, str) and target_modules.lower() == "all-linear":
         return lambda name: name not in ("lm_head", "model.embed_tokens") and not excludes(name)
-    includes = _name_matcher(reader, "target_modules", included, patterns)
-    full_names = frozenset(included) if isinstance(included, list) else frozenset()  # adapted in any layer
-    return lambda name: not excludes(name) and includes(name) and (name in full_names or in_layers(name))
+    is_target = _make_name_predicate(reader, "target_modules", target_modules, patterns)
+    full_names = frozenset(target_modules) if isinstance(target_modules, list) else frozenset()  # adapted in any layer
+    return lambda name: not excludes(name) and is_target(name) and (name in full_names or in_layers(name))
 
 
-def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> Matcher:
-    """Make a matcher from a list or a pattern: of names that equal a listed name or end with it after a dot, or of
-    names that match the pattern as a whole."""
+def _make_name_predicate(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> NamePredicate:
+    """Make a predicate from a list or a pattern. It is true for names that equal a listed name or end with it after a
+    dot, or for names that match the pattern as a whole."""
     if isinstance(names_or_pattern, str):
         return patterns.match_whole(names_or_pattern, key)
     if not isinstance(names_or_pattern, list) or not all(isinstance(name, str) for name in names_or_pattern):
@@ -191,8 +191,8 @@ def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, pattern
     return lambda name: any(name[i:] in names for i in range(len(name)) if i == 0 or name[i - 1] == ".")
 
 
-def _layer_matcher(reader: ConfigReader, *, is_list: bool) -> Matcher:
-    """Make a matcher of modules in the layers of `layers_to_transform`, or of all modules if this key is missing.
+def _make_layer_predicate(reader: ConfigReader, *, is_list: bool) -> NamePredicate:
+    """Make a predicate that is true in the layers of `layers_to_transform`, or everywhere if this key is missing.
 
     `is_list`: whether target_modules is a list of names, not a pattern.
     """
