@@ -67,12 +67,12 @@ class CallRenderer:
         header, _, answer_suffix = rendered_answer[start:].partition(_ANSWER)
         if header.strip():
             raise UnsupportedError(f"answers begin with {brief(header)}, but calls do not", hint=HINT)
-        end = (
+        message_suffix = (
             ""
             if self._appends_results
             else _cut_to_marker(common_suffix(rendered_calls[start:], answer_suffix), answer_suffix)
         )
-        return rendered_calls[start : len(rendered_calls) - len(end)]
+        return rendered_calls[start : len(rendered_calls) - len(message_suffix)]
 
     def render_calls_or_empty(self, calls: Calls) -> str:
         """Like `render_calls`, but returns "" if the template refuses these calls or cannot render them."""

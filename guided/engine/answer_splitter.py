@@ -81,7 +81,7 @@ class AnswerSplitter:
         self.decoded_tokens = []
         if event.reasoning and event.result is None:
             return self._read_reasoning(event.text)
-        parts = self._text_parts(event.text) if self.decoder is None else self._read_tokens(event, self.decoder)
+        parts = self._make_text_parts(event.text) if self.decoder is None else self._read_tokens(event, self.decoder)
         if event.result is not None:
             parts += self._finish()
         return parts
@@ -92,7 +92,7 @@ class AnswerSplitter:
         sizes = range(min(len(marker), len(text)), 0, -1)
         withheld = next((size for size in sizes if marker.startswith(text[-size:])), 0)
         self._reasoning_tail = text[len(text) - withheld :]
-        return self._text_parts(text[: len(text) - withheld], reasoning=True)
+        return self._make_text_parts(text[: len(text) - withheld], reasoning=True)
 
     def _read_tokens(self, event: StreamEvent, decoder: AnswerDecoder) -> list[AnswerPart]:
         parts, piece, decoded_size = list[AnswerPart](), "", 0
@@ -114,7 +114,7 @@ class AnswerSplitter:
         """The parts of a piece of the decoded answer."""
         self._size += len(piece)
         if self._reader is None:
-            return self._text_parts(piece, range(self._size - len(piece), self._size))
+            return self._make_text_parts(piece, range(self._size - len(piece), self._size))
         if not self._markers:
             return self._merge_parts(self._reader.parts(piece))
         self._beginning += piece
@@ -125,7 +125,7 @@ class AnswerSplitter:
         if is_call:
             return self._merge_parts(self._reader.parts(start))
         self._reader = None
-        return self._text_parts(start, range(len(start)))
+        return self._make_text_parts(start, range(len(start)))
 
     def _merge_parts(self, parts: list[TextPart | CallPart]) -> list[AnswerPart]:
         out = list[AnswerPart]()
@@ -136,7 +136,7 @@ class AnswerSplitter:
                 continue
             positions = range(part.at, part.at + len(part.text))
             if part.reasoning:
-                out += self._text_parts(part.text, positions, True)
+                out += self._make_text_parts(part.text, positions, True)
             else:
                 out += self._text_around_calls(part.text, positions)
         return out
@@ -144,14 +144,14 @@ class AnswerSplitter:
     def _text_around_calls(self, text: str, positions: Sequence[int]) -> list[AnswerPart]:
         """Text without the white space that separates or precedes calls."""
         text, positions = self._space + text, [*self._space_positions, *positions]
-        visible = text.rstrip()
-        self._space, self._space_positions = text[len(visible) :], positions[len(visible) :]
+        visible_text = text.rstrip()
+        self._space, self._space_positions = text[len(visible_text) :], positions[len(visible_text) :]
         if self._has_calls and not self._has_text:
-            positions = positions[len(visible) - len(visible.lstrip()) :]
-            visible = visible.lstrip()
-        return self._text_parts(visible, positions[: len(visible)])
+            positions = positions[len(visible_text) - len(visible_text.lstrip()) :]
+            visible_text = visible_text.lstrip()
+        return self._make_text_parts(visible_text, positions[: len(visible_text)])
 
-    def _text_parts(self, text: str, positions: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
+    def _make_text_parts(self, text: str, positions: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
         self._has_text |= bool(text) and not reasoning
         return [AnswerText(text, reasoning, positions)] if text else []
 
@@ -159,9 +159,9 @@ class AnswerSplitter:
         """The withheld text, now that the answer has ended."""
         parts, self._has_ended = list[AnswerPart](), True
         if self._beginning:
-            parts += self._text_parts(self._beginning, range(len(self._beginning)))
+            parts += self._make_text_parts(self._beginning, range(len(self._beginning)))
         elif self._reader is not None:
             parts += self._merge_parts(self._reader.finish())
         if not self._has_calls:
-            parts += self._text_parts(self._space, self._space_positions)
+            parts += self._make_text_parts(self._space, self._space_positions)
         return parts

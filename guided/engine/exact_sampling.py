@@ -204,15 +204,15 @@ class ExactSequence(Sequence):
         masks.fill(self.budget(len(tokens) + len(forced_tokens)))
         bits = masks.row().allowed
         assert bits is not None
-        allowed = [np.array([token]) for token in forced_tokens]
-        allowed.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
+        allowed_by_prefix = [np.array([token]) for token in forced_tokens]
+        allowed_by_prefix.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
         masks.matcher.rollback(len(forced_tokens))
         ids = [*self.prompt, *tokens, *forced_tokens]
         logits = yield forward_to(ids, len(forced_tokens) + 1, self._cached_tokens)
         assert isinstance(logits, LogitRows)
         self._cached_tokens, self.prompt_is_read = ids, True
         rows = logits.tensor[:, : self.vocabulary.size]
-        prefixes = [_make_prefix(*row) for row in zip(rows, allowed, temperatures, strict=True)]
+        prefixes = [_make_prefix(*row) for row in zip(rows, allowed_by_prefix, temperatures, strict=True)]
         for parent, child in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
             parent.children[0] = child
             parent.reduce_bound(0, child.log_bound)

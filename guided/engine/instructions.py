@@ -52,7 +52,7 @@ class Instructions:
             OptionError: a description is required, but the constraint cannot be described or there is no conversation.
         """
         is_templated = self._reader.is_templated(prompt, raw=self._raw)
-        chat = self._reader.conversation(prompt) if is_templated else None
+        chat = self._reader.to_conversation(prompt) if is_templated else None
         description = self._describe_specification(chat)
         if description is not None and chat is not None:
             return (
@@ -73,7 +73,7 @@ class Instructions:
         if self._grammar is not None:
             reason = _NO_TEMPLATE
             if self._reader.is_templated(prompt, raw=self._raw):
-                chat, reason = self._reader.conversation(prompt), "the model continues the last message"
+                chat, reason = self._reader.to_conversation(prompt), "the model continues the last message"
         if chat is None or chat.continue_final_message or not chat.add_generation_prompt:
             raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
         if thoughts != "answer":

@@ -54,7 +54,7 @@ def _update_average(average: float | None, newest: float) -> float:
     return newest if average is None else average + _NEWEST_WEIGHT * (newest - average)
 
 
-def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
+def divide_tokens(running_tasks: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
     """Divide `tokens_left` tokens among the running tasks: first the tasks with short text, such as decoding ones, then
     the tasks with long text. If there are no tasks with short text, the limit of `long_chunks` does not apply.
 
@@ -64,10 +64,10 @@ def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongCh
     later, and short prompts do not delay the long one.
     """
     shares_by_task = dict[Task, int]()
-    for task in sorted(task for task in running if task.unread <= SHORT_LENGTH):
+    for task in sorted(task for task in running_tasks if task.unread <= SHORT_LENGTH):
         shares_by_task[task] = min(task.unread, tokens_left)
         tokens_left -= shares_by_task[task]
-    long_tasks = sorted(task for task in running if task.unread > SHORT_LENGTH)
+    long_tasks = sorted(task for task in running_tasks if task.unread > SHORT_LENGTH)
     if long_tasks:
         first, tokens_left = long_tasks[0], long_chunks.tokens(tokens_left) if shares_by_task else tokens_left
         shares_by_task[first], half = 0, (tokens_left + 1) // 2  # 0 keeps its position in the order

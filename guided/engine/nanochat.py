@@ -107,6 +107,8 @@ class NanochatEngine:
                 has_ended[row] = True
                 if event.result.finish_reason == "stop":
                     queued_tokens[row].append((self.end, 1))
-            while any(queued_tokens) and all(q or ended for q, ended in zip(queued_tokens, has_ended, strict=True)):
+            while any(queued_tokens) and all(
+                queue or ended for queue, ended in zip(queued_tokens, has_ended, strict=True)
+            ):
                 column = [queue.popleft() if queue else (self.end, 0) for queue in queued_tokens]
                 yield [token for token, _ in column], [mask for _, mask in column]

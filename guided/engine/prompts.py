@@ -64,7 +64,7 @@ class PromptReader:
         self.check(ids, reserve=1)
         return ids
 
-    def conversation(self, prompt: Prompt) -> Conversation:
+    def to_conversation(self, prompt: Prompt) -> Conversation:
         """The conversation of a prompt for which `is_templated` is true.
 
         Raises:

@@ -158,14 +158,14 @@ class Scheduler:
         self._start_compiled_tasks()
         self._take_background_steps(0.0)
         self._admit()
-        ahead = self._reserve_ahead()
-        plan = self._plan(self.token_budget - len(ahead))
+        ahead_tasks = self._reserve_ahead()
+        plan = self._plan(self.token_budget - len(ahead_tasks))
         if plan or self._pending is not None:
-            self._run_pass(plan, ahead)
+            self._run_pass(plan, ahead_tasks)
         else:
             self._take_background_steps(_WAIT)
         seconds = perf_counter() - begin
-        for task in (*(task for task, _ in plan), *ahead):
+        for task in (*(task for task, _ in plan), *ahead_tasks):
             task.sequence.timings.total += seconds
         out, self._outcomes = self._outcomes, []
         return out
@@ -264,27 +264,27 @@ class Scheduler:
         self.preemptions += 1
 
     # ---- a forward pass
-    def _run_pass(self, plan: list[tuple[Task, int]], ahead: list[Task]) -> None:
+    def _run_pass(self, plan: list[tuple[Task, int]], ahead_tasks: list[Task]) -> None:
         tasks = [task for task, _ in plan]
         chunks = [task.chunk(token_count) for task, token_count in plan]
         long_tokens = sum(token_count for task, token_count in plan if task.unread > SHORT_LENGTH)
         begin = perf_counter()
         try:
-            logits = self._forward(chunks, ahead)
+            logits = self._forward(chunks, ahead_tasks)
         except Exception as error:  # out of memory or a broken model: every task of the pass fails
-            for task in (*tasks, *ahead):
+            for task in (*tasks, *ahead_tasks):
                 self._finish(task, error)
             self._take_pending_choices([])
             return
         seconds = perf_counter() - begin
         self._long_chunks.record(seconds, long_tokens)
-        wasted_tasks = self._take_pending_choices(ahead)
-        tasks += ahead
+        wasted_tasks = self._take_pending_choices(ahead_tasks)
+        tasks += ahead_tasks
         if self.runs_ahead:  # the accelerator is still computing, and the first access to the logits will wait for it
             prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in wasted_tasks)
         for task in (task for task in tasks if task not in wasted_tasks):
             self._fill_mask(task)
-        counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
+        counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead_tasks)], 0
         assert len(logits) == sum(counts), f"{len(logits)} rows of logits, not {sum(counts)}"
         for task, row_count in zip(tasks, counts, strict=True):
             if task not in wasted_tasks:
@@ -303,16 +303,16 @@ class Scheduler:
             self._fork_followers(task, rows)
             self._continue_task(task, rows)
 
-    def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
-        """Run a pass over chunks, and over the tokens that are being chosen for `ahead`. Return the logits."""
-        if not ahead or self._pending is None:
+    def _forward(self, chunks: list[Chunk], ahead_tasks: list[Task]) -> Tensor:
+        """Run a pass over chunks, and over the tokens that are being chosen for `ahead_tasks`. Return the logits."""
+        if not ahead_tasks or self._pending is None:
             return self.runner.step(chunks) if chunks else torch.empty(0, 0)
-        leases = [task.open_lease for task in ahead]
-        return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead)))
+        leases = [task.open_lease for task in ahead_tasks]
+        return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead_tasks)))
 
-    def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
+    def _take_pending_choices(self, ahead_tasks: list[Task]) -> set[Task]:
         """Wait for the pending choices, and continue their tasks. Return the tasks that ran ahead in vain."""
-        wasted_tasks, pending = set(ahead), self._pending
+        wasted_tasks, pending = set(ahead_tasks), self._pending
         self._pending = None
         for task, answer, was_read in pending.wait() if pending is not None else ():
             if isinstance(answer, Exception):

@@ -102,10 +102,10 @@ class Sequence:
         prefill: str = "",
     ) -> None:
         limit = max_tokens if context_left is None else min(max_tokens, context_left)
-        if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > limit:
-            if context_left is not None and context_left < needed:
-                raise BudgetError(needed, context_left, max_tokens)
-            raise BudgetError(needed, limit)
+        if matcher is not None and (shortest_length := matcher.min_tokens_to_finish() - 1) > limit:
+            if context_left is not None and context_left < shortest_length:
+                raise BudgetError(shortest_length, context_left, max_tokens)
+            raise BudgetError(shortest_length, limit)
         if matcher is not None and stops and not (open_ended and stops.has_only_text_stops and calls is None):
             raise GuidedError("a constraint determines where its output ends: leave out stops and ignore_eos")
         stops.check(vocabulary.size)
@@ -118,9 +118,9 @@ class Sequence:
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
         self.gate = matcher if isinstance(matcher, ReasoningGate) else None
         layers = list(iterate_layers(matcher))
-        self.regions = next((it for it in layers if isinstance(it, GrammarMatcher) and it.grammar.regions), None)
-        self.canonical = next((it for it in layers if isinstance(it, CanonicalMatcher)), None)
-        self.healed = next((it.prefix for it in layers if isinstance(it, HealingMatcher)), b"")
+        self.regions = next((m for m in layers if isinstance(m, GrammarMatcher) and m.grammar.regions), None)
+        self.canonical = next((m for m in layers if isinstance(m, CanonicalMatcher)), None)
+        self.healed = next((m.prefix for m in layers if isinstance(m, HealingMatcher)), b"")
         self.call_budget = CallBudget(matcher) if has_calls and matcher is not None else None
         if self.regions is not None or self.call_budget is not None:  # they know only the state after all drafts
             drafts = 0

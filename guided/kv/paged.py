@@ -162,16 +162,16 @@ class PagedCache:
         assert isinstance(lease, _Table)
         if new == 0:
             return True
-        missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
+        missing_count = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
         index = lease.length // self.block_size
         is_shared = index < len(lease.blocks) and lease.blocks[index].reference_count > 1
-        if max(missing, 0) + is_shared > len(self._unused):
+        if max(missing_count, 0) + is_shared > len(self._unused):
             return False
         if is_shared:
             self._copy_shared_block(lease, index)
         elif index < len(lease.blocks):
             self._unindex(lease.blocks[index])
-        lease.blocks += (self._allocate() for _ in range(missing))
+        lease.blocks += (self._allocate() for _ in range(missing_count))
         return True
 
     def fork(self, lease: Lease) -> Lease:

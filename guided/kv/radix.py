@@ -79,12 +79,12 @@ class RadixCache:
     def reserve(self, lease: Lease, new: int) -> bool:
         """Allocate slots. Drop unlocked leaves if necessary."""
         assert isinstance(lease, _Path)
-        missing = lease.length + new - len(lease.slots)
-        if missing > self.available:
+        missing_count = lease.length + new - len(lease.slots)
+        if missing_count > self.available:
             return False
-        if missing > len(self._free_slots):
-            self._evict(missing - len(self._free_slots))
-        lease.slots += (self._free_slots.pop() for _ in range(missing))
+        if missing_count > len(self._free_slots):
+            self._evict(missing_count - len(self._free_slots))
+        lease.slots += (self._free_slots.pop() for _ in range(missing_count))
         return True
 
     def publish(self, lease: Lease) -> None:

@@ -45,22 +45,35 @@ class Ranks:
     """
 
     def __init__(
-        self, path: Path, *, dtype: torch.dtype | None, device: torch.device, tensor: int = 1, pipeline: int = 1
+        self,
+        path: Path,
+        *,
+        dtype: torch.dtype | None,
+        device: torch.device,
+        tensor_size: int = 1,
+        pipeline_size: int = 1,
     ) -> None:
         """Start the other ranks, which load their parts while rank 0 loads its own.
 
         Raises:
             GuidedError: a rank ended at once, or there are not enough devices.
         """
-        devices = _choose_devices(device, tensor * pipeline)
+        devices = _choose_devices(device, tensor_size * pipeline_size)
         self.device, self._has_runner = devices[0], False
         name = None if dtype is None else str(dtype).removeprefix("torch.")
         rendezvous = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
         threads = torch.get_num_threads()
-        threads_per_rank = max(1, threads // tensor)  # the stages of a pipeline compute one after the other
+        threads_per_rank = max(1, threads // tensor_size)  # the stages of a pipeline compute one after the other
         configs = [
             WorkerConfig(
-                str(path), name, str(rank_device), str(rendezvous / "store"), os.getpid(), rank, tensor, pipeline
+                str(path),
+                name,
+                str(rank_device),
+                str(rendezvous / "store"),
+                os.getpid(),
+                rank,
+                tensor_size,
+                pipeline_size,
             )
             for rank, rank_device in enumerate(devices)
         ]
@@ -75,7 +88,7 @@ class Ranks:
         try:
             self.workers.wait_until_ready()
             self._all_ranks, self.parallel = connect(
-                rendezvous / "store", RankPosition(0, tensor, pipeline), self.device
+                rendezvous / "store", RankPosition(0, tensor_size, pipeline_size), self.device
             )
         except RuntimeError as error:
             reason = self.abort(error)

@@ -78,14 +78,14 @@ class OffloadCache:
         assert isinstance(lease, BlockTable)
         if new == 0:
             return True
-        missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
+        missing_count = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
         index, stop = divmod(lease.length, self.block_size)
         is_shared = index < len(lease.blocks) and lease.blocks[index].reference_count > 1
-        if max(missing, 0) + is_shared > self.manager.free_count:
+        if max(missing_count, 0) + is_shared > self.manager.free_count:
             return False
         if is_shared:
             lease.blocks[index] = self.manager.make_exclusive(lease.blocks[index], stop)
-        lease.blocks += (self.manager.allocate() for _ in range(missing))
+        lease.blocks += (self.manager.allocate() for _ in range(missing_count))
         return True
 
     def fork(self, lease: Lease) -> Lease:
@@ -250,10 +250,10 @@ class _OffloadPlan:
 def _make_sequence_plan(cache: OffloadCache, table: BlockTable, count: int) -> _SequencePlan:
     size, ring, manager = cache.block_size, cache.ring, cache.manager
     start, end = table.length, table.length + count
-    blocks = range(start // size, -(-end // size))
-    is_decode = len(blocks) <= 1 and count < size
+    block_indices = range(start // size, -(-end // size))
+    is_decode = len(block_indices) <= 1 and count < size
     spans = []
-    for index in blocks:
+    for index in block_indices:
         block, begin = table.blocks[index], max(start, index * size)
         slot = block.number if block.on_device else ring.get_write_slot_for_prefill(index)
         if is_decode:
