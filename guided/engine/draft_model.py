@@ -82,7 +82,7 @@ class DraftModel(Generic[_Key]):
         return {key: LogitRows(rows, index, 1) for index, key in enumerate(complete_keys)}
 
     def close(self, key: _Key) -> None:
-        """Release the cache of a task."""
+        """Release a task's lease of the cache."""
         lease = self._leases.pop(key, None)
         if lease is not None:
             self._cache.close(lease)

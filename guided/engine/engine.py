@@ -56,7 +56,7 @@ class Engine(ChatMethods, AsyncMethods):
 
     Attributes:
         model: the weights.
-        vocabulary: its tokens.
+        vocabulary: the model's tokens.
         chat_template: the chat template, if the model has one.
         bos: the ids that precede a string which the model continues (none for most models).
         scheduler: runs the batch.
@@ -78,11 +78,11 @@ class Engine(ChatMethods, AsyncMethods):
         token_budget: int = 512,
         describe: bool = False,
     ) -> None:
-        """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves its memory
-        (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
-        own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same tokens,
-        which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward pass.
-        `describe`: the default of `Options.describe`.
+        """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves the cache's
+        memory (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with
+        its own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same
+        tokens, which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward
+        pass. `describe`: the default of `Options.describe`.
 
         Raises:
             OptionError: `token_budget` or an id in `bos` is out of range.

@@ -72,7 +72,7 @@ class _Graph(NamedTuple):
 
 
 class StepGraphs:
-    """The graphs of a model, over the paged cache that `attention` reads and with its attention kernel."""
+    """The graphs of a model. They read the paged cache of `attention`, with its kernel."""
 
     def __init__(self, model: Model, attention: PagedAttention, capture: Capture) -> None:
         self._model, self._attention, self._capture = model, attention, capture

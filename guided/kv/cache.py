@@ -78,7 +78,7 @@ class KVView:
     slots: slice | Tensor
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of a layer, (positions, kv_heads, head_dim) each: views of a slice, otherwise copies."""
+        """Keys and values of a layer, (positions, kv_heads, head_dim) each: views of a slice, or copies of slots."""
         return self.k[layer, self.slots], self.v[layer, self.slots]
 
 
