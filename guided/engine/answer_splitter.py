@@ -66,14 +66,14 @@ class AnswerSplitter:
         self._beginning = ""  # the answer so far, while it may still begin with a marker
         self._space = ""  # white space between calls or at the end; it becomes text if text follows
         self._space_positions: Sequence[int] = ()
-        self._size = 0  # the number of decoded characters that can no longer change
+        self._decoded_length = 0  # the number of decoded characters that can no longer change
         self._has_text = self._has_calls = self._has_ended = False
 
     @property
     def first_undecided(self) -> int:
         """The position of the first character for which it is still unknown whether it is text."""
         if self._reader is None or self._has_ended:
-            return self._size
+            return self._decoded_length
         return 0 if self._markers else min([self._reader.interpreted_length, *self._space_positions[:1]])
 
     def read(self, event: StreamEvent) -> list[AnswerPart]:
@@ -112,9 +112,9 @@ class AnswerSplitter:
 
     def _read_piece(self, piece: str) -> list[AnswerPart]:
         """The parts of a piece of the decoded answer."""
-        self._size += len(piece)
+        self._decoded_length += len(piece)
         if self._reader is None:
-            return self._make_text_parts(piece, range(self._size - len(piece), self._size))
+            return self._make_text_parts(piece, range(self._decoded_length - len(piece), self._decoded_length))
         if not self._markers:
             return self._merge_parts(self._reader.parts(piece))
         self._beginning += piece

@@ -120,7 +120,7 @@ class ExactSequence(Sequence):
     def __init__(self, *args: Any, max_passes: int, **options: Any) -> None:
         super().__init__(*args, **options)
         self.can_run_ahead = False
-        self._max_passes, self._passes = max_passes, 0
+        self._max_passes, self._pass_count = max_passes, 0
         self._root: _Prefix | None = None
         self._cached_tokens: list[int] = []  # the tokens whose keys and values are in the cache
         self._draws = count()
@@ -188,10 +188,10 @@ class ExactSequence(Sequence):
 
         Return the prefix that ends with `tokens`; the prefixes for the forced tokens are linked below it.
         """
-        if self._passes >= self._max_passes:
+        if self._pass_count >= self._max_passes:
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
-            raise LimitExceeded("max_passes", self._passes + 1, self._max_passes, hint=hint)
-        self._passes += 1
+            raise LimitExceeded("max_passes", self._pass_count + 1, self._max_passes, hint=hint)
+        self._pass_count += 1
         forced_tokens, temperatures = list[int](), [self.current_params().temperature]
         for token in masks.matcher.forced_tokens():
             masks.invalidate()

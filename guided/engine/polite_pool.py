@@ -52,8 +52,8 @@ class PolitePool(Executor):
         self.yields = yields
         # Executors of one thread each; None: the thread has not been started.
         self._free_threads: list[ThreadPoolExecutor | None] = [None] * size
-        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._running = set[Future[Any]]()
+        self._queued_calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._running_futures = set[Future[Any]]()
         self._lock, self._name, self._is_closed = threading.Lock(), name, False
 
     def submit(self, call: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
@@ -62,7 +62,7 @@ class PolitePool(Executor):
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("the pool is closed")
-            self._waiting.append((future, lambda: call(*args, **kwargs)))
+            self._queued_calls.append((future, lambda: call(*args, **kwargs)))
             self._dispatch()
         return future
 
@@ -70,11 +70,11 @@ class PolitePool(Executor):
         """Accept no further calls. `cancel_futures`: cancel the queued calls. `wait`: wait for all remaining calls."""
         with self._lock:
             self._is_closed = True
-            cancelled = [future for future, _ in self._waiting] if cancel_futures else []
+            cancelled = [future for future, _ in self._queued_calls] if cancel_futures else []
             if cancel_futures:
-                self._waiting.clear()
+                self._queued_calls.clear()
             free_threads, self._free_threads = self._free_threads, []
-            open_futures = list(self._running | {future for future, _ in self._waiting})
+            open_futures = list(self._running_futures | {future for future, _ in self._queued_calls})
         for future in cancelled:  # without the lock, since this runs the future's callbacks
             future.cancel()
         for thread in free_threads:
@@ -85,10 +85,10 @@ class PolitePool(Executor):
 
     def _dispatch(self) -> None:
         """Start queued calls on the free threads. The caller holds the lock."""
-        while self._waiting and self._free_threads:
+        while self._queued_calls and self._free_threads:
             thread = self._free_threads.pop() or ThreadPoolExecutor(1, self._name, lower_priority)
-            future, call = self._waiting.popleft()
-            self._running.add(future)
+            future, call = self._queued_calls.popleft()
+            self._running_futures.add(future)
             thread.submit(self._run, thread, future, call)
 
     def _run(self, executor: ThreadPoolExecutor, future: Future[Any], call: Callable[[], Any]) -> None:
@@ -108,8 +108,8 @@ class PolitePool(Executor):
                 executor.shutdown(wait=False)
                 reusable = None  # the next call gets a new thread
         with self._lock:
-            self._running.discard(future)
-            if self._is_closed and not self._waiting:
+            self._running_futures.discard(future)
+            if self._is_closed and not self._queued_calls:
                 executor.shutdown(wait=False)
             else:
                 self._free_threads.append(reusable)

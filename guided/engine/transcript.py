@@ -44,7 +44,7 @@ class Transcript:
         self.text = ""
         self.stop_match: StopMatch | None = None
         self.is_reasoning, self.reasoning = is_reasoning, ""
-        self._skip = skip
+        self._bytes_to_skip = skip
         self._vocabulary, self._stops = vocabulary, stops
         self._stop_search: StopSearch | None = None
         self._search_start = 0  # the index of the first character that the search has read
@@ -79,8 +79,8 @@ class Transcript:
         self.logprobs += [logprobs] * len(tokens)
         self.starts += [len(self.text)] * len(tokens)
         data = self._vocabulary.decode(tokens)
-        piece = self._utf8.decode(data[self._skip :])
-        self._skip = max(0, self._skip - len(data))
+        piece = self._utf8.decode(data[self._bytes_to_skip :])
+        self._bytes_to_skip = max(0, self._bytes_to_skip - len(data))
         self.text += piece
         if not self.has_text_stops:
             return

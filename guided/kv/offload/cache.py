@@ -161,7 +161,7 @@ class _SequencePlan:
 
 class _OffloadPlan:
     def __init__(self, cache: OffloadCache, tables: Sequence[BlockTable], counts: Sequence[int]) -> None:
-        self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
+        self._layers, self._slots, self._block_size = cache.layers, cache.slots, cache.block_size
         self._device = cache.device
         self._plans = [_make_sequence_plan(cache, table, count) for table, count in zip(tables, counts, strict=True)]
         self._started_load: tuple[int, int] | None = None  # the layer and sequence whose first loads have started
@@ -179,7 +179,7 @@ class _OffloadPlan:
 
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
         """See `SegmentedPlan`."""
-        plan, slots, size, all_queries = self._plans[index], self._slots, self._size, slice(0, len(k))
+        plan, slots, size, all_queries = self._plans[index], self._slots, self._block_size, slice(0, len(k))
         self._start_loads(layer, index)
         for span in plan.spans[:1]:
             self._write(layer, plan, span, k, v)
@@ -214,7 +214,7 @@ class _OffloadPlan:
         return KVView(k.unsqueeze(0), v.unsqueeze(0), slice(0, len(k)))
 
     def _block_positions(self, numbers: Iterable[int]) -> list[range]:
-        return [range(number * self._size, (number + 1) * self._size) for number in numbers]
+        return [range(number * self._block_size, (number + 1) * self._block_size) for number in numbers]
 
     def _start_loads(self, layer: int, index: int) -> None:
         """Prepare the slot that is written first, and start the first loads."""
@@ -235,7 +235,7 @@ class _OffloadPlan:
                 slots.vacate(span.slot, layer)
         for turn in plan.turns[: plan.initial_loads]:
             assert isinstance(turn, Load)
-            slots.load(turn.slot, layer, plan.loaded_blocks[turn.item], self._size)
+            slots.load(turn.slot, layer, plan.loaded_blocks[turn.item], self._block_size)
 
     def _write(self, layer: int, plan: _SequencePlan, span: _Span, k: Tensor, v: Tensor) -> None:
         if span.begin_token == span.end_token:  # nothing to write; a fork may have written later positions of the block

@@ -66,19 +66,19 @@ class LoraConfig:
 
     location: str
     targets: NamePredicate
-    _rank: int
-    _alpha: float
+    _default_rank: int
+    _default_alpha: float
     _rslora: bool
-    _ranks: tuple[tuple[NamePredicate, int], ...]
-    _alphas: tuple[tuple[NamePredicate, float], ...]
+    _ranks_by_pattern: tuple[tuple[NamePredicate, int], ...]
+    _alphas_by_pattern: tuple[tuple[NamePredicate, float], ...]
 
     def rank(self, module: str) -> int:
         """The rank: the number of rows of lora_A."""
-        return next((rank for matches, rank in self._ranks if matches(module)), self._rank)
+        return next((rank for matches, rank in self._ranks_by_pattern if matches(module)), self._default_rank)
 
     def scale(self, module: str) -> float:
         """The factor by which the product of lora_B and lora_A is multiplied."""
-        alpha = next((alpha for matches, alpha in self._alphas if matches(module)), self._alpha)
+        alpha = next((alpha for matches, alpha in self._alphas_by_pattern if matches(module)), self._default_alpha)
         rank = self.rank(module)
         return alpha / (math.sqrt(rank) if self._rslora else rank)
 
@@ -111,11 +111,11 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     config = LoraConfig(
         location=reader.location,
         targets=_make_target_predicate(reader, patterns),
-        _rank=reader.size("r", 8),
-        _alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.location),
+        _default_rank=reader.size("r", 8),
+        _default_alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.location),
         _rslora=reader.flag("use_rslora", False),
-        _ranks=_read_by_pattern(reader, "rank_pattern", patterns, size),
-        _alphas=_read_by_pattern(reader, "alpha_pattern", patterns, _number),
+        _ranks_by_pattern=_read_by_pattern(reader, "rank_pattern", patterns, size),
+        _alphas_by_pattern=_read_by_pattern(reader, "alpha_pattern", patterns, _number),
     )
     reader.finish(_REASONS, "the key {} of this adapter is not known", MERGE_HINT)
     return config
