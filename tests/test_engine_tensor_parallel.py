@@ -128,7 +128,7 @@ def test_steps_of_many_tokens(engine, alone) -> None:
 
 def test_who_gives_way_reads_again(directory, alone) -> None:
     """A cache of 7 blocks for four outputs of up to 4 blocks each."""
-    ranks = Ranks(directory, dtype=torch.float32, device=torch.device("cpu"), tensor=2)
+    ranks = Ranks(directory, dtype=torch.float32, device=torch.device("cpu"), tensor_size=2)
     try:
         model = load_model(directory, dtype=torch.float32, device=ranks.device, parallel=ranks.parallel)
         batch = Scheduler(ranks.runner(model, 7, 16), token_budget=20)

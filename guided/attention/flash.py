@@ -1,12 +1,12 @@
 """Attention over the blocks of a paged cache by flash-attn, on CUDA.
 
 In: a `PagedStep`. Out: an `Attend` (models/model.py). Each layer makes one call for all sequences, whether they add
-prompts, forced runs or single tokens. On Hopper, with flash-attn 3, it calls `flash_attn_with_kvcache`. With flash-attn
-2 it calls `flash_attn_varlen_func`, or `flash_attn_with_kvcache` if each sequence has one new token, since that spreads
-the keys of a long sequence over the GPU. The kernels read the cache through its block tables, so nothing is gathered
-(`can_read_blocks` says which caches they can read). The package is optional: without it, torch's own kernel reads the
-same blocks (varlen.py). step.py reads 8-bit keys and values (kv/quantised.py). Tests compare the output of this module
-with that of step.py.
+prompts, forced tokens or single tokens. On Hopper, with flash-attn 3, it calls `flash_attn_with_kvcache`. With
+flash-attn 2 it calls `flash_attn_varlen_func`, or `flash_attn_with_kvcache` if each sequence has one new token: this
+function spreads the keys of a long sequence over the GPU. The kernels read the cache through its block tables, so
+nothing is gathered (`can_read_blocks` says which caches they can read; step.py reads all others, including 8-bit ones).
+The package is optional: without it, torch's own kernel reads the same blocks (varlen.py). Tests compare the output of
+this module with that of step.py.
 
 Source: "FlashAttention-2", arXiv 2307.08691, and "FlashAttention-3", arXiv 2407.08608; the functions of flash-attn 2.6
 to 2.8, and those in its folder `hopper` (2026).

@@ -23,7 +23,7 @@ __all__ = ["PagedAttention", "PagedStep", "Spans", "can_read_blocks"]
 
 
 def can_read_blocks(k: Tensor) -> bool:
-    """Whether flash attention kernels can read such blocks: (layers, blocks, block_size, kv_heads, head_dim)."""
+    """Whether flash attention kernels can read these blocks, (layers, blocks, block_size, kv_heads, head_dim)."""
     block_size, head_dim = k.shape[2], k.shape[4]
     return (
         k.device.type == "cuda"

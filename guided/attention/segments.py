@@ -80,19 +80,19 @@ class GatheredSegments:
         for segment in self._plan.segments(layer, index, k, v):
             if view is None:
                 view = _empty_view(segment.view, self._plan.lengths[index])
-            first, stored = 0, segment.view
-            for run in segment.positions:
-                last = first + len(run)
-                view.k[0, run.start : run.stop] = stored.k[0, first:last]
-                view.v[0, run.start : run.stop] = stored.v[0, first:last]
-                first = last
+            begin, source = 0, segment.view
+            for span in segment.positions:
+                end = begin + len(span)
+                view.k[0, span.start : span.stop] = source.k[0, begin:end]
+                view.v[0, span.start : span.stop] = source.v[0, begin:end]
+                begin = end
         return view
 
 
-def _empty_view(stored: KVView, length: int) -> KVView:
-    """A view of uninitialised memory for one layer of `length` positions, in the storage format of a segment."""
-    shape = (1, length, *stored.k.shape[2:])
-    return replace(stored, k=stored.k.new_empty(shape), v=stored.v.new_empty(shape), slots=slice(0, length))
+def _empty_view(model: KVView, length: int) -> KVView:
+    """A view of uninitialised memory for one layer of `length` positions, in the storage format of another view."""
+    shape = (1, length, *model.k.shape[2:])
+    return replace(model, k=model.k.new_empty(shape), v=model.v.new_empty(shape), slots=slice(0, length))
 
 
 class MergedSegments:
@@ -122,8 +122,10 @@ class MergedSegments:
                 if kind.window is not None:
                     in_window = _window_mask(segment, past_length, kind.window, q.device)
                     mask = in_window if mask is None else in_window & mask
-                part = attention_with_lse(q[query_span], keys, values, mask, kind)
-                out[query_span], lse[query_span] = merge_attention_outputs(out[query_span], lse[query_span], *part)
+                output_and_lse = attention_with_lse(q[query_span], keys, values, mask, kind)
+                out[query_span], lse[query_span] = merge_attention_outputs(
+                    out[query_span], lse[query_span], *output_and_lse
+                )
         return out.to(q.dtype)
 
     def _causal_mask(self, new_count: int, key_count: int, device: torch.device) -> Tensor | None:
@@ -137,7 +139,8 @@ class MergedSegments:
 
 
 def _window_mask(segment: Segment, past_length: int, window: int, device: torch.device) -> Tensor:
-    """A mask of the segment's keys that are not too old for each query's window. It ignores causality."""
-    keys = torch.cat([torch.arange(part.start, part.stop, device=device) for part in segment.positions])
+    """A mask (queries, keys): the keys of the segment that are not before the query's window. They may be after the
+    query."""
+    keys = torch.cat([torch.arange(span.start, span.stop, device=device) for span in segment.positions])
     queries = torch.arange(segment.queries.start, segment.queries.stop, device=device) + past_length
     return keys > queries.unsqueeze(1) - window

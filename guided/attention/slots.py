@@ -1,7 +1,7 @@
 """Attention of the new positions of each sequence on a CPU, directly over the cache's keys and values.
 
 In: views of the keys and values of some sequences (kv/cache.py). Out: the attention output. This is the CPU version of
-`flash_attn_with_kvcache`: one call for all sequences of a layer, without gathering, for any slots. A few new positions
+`flash_attn_with_kvcache`: one call for all sequences of a layer, without gathering scattered slots. A few new positions
 read the slots in place (native/attend_slots.hpp in kernels/). Prompts are computed in blocks
 (native/attend_prompt.hpp), with bitwise equal results. Inputs are float32 or bfloat16, or float32 queries with bfloat16
 keys and values; sums are float32. The output of a query does not depend on other queries, other sequences or the number
@@ -45,8 +45,8 @@ class SlotAttention:
     ) -> None:
         first = views[0]
         self._tensors = [(view.k, view.v) for view in views]  # keeps the memory alive: the kernel only has addresses
-        (head_dim, stored), kv_heads = _head_format(first), first.k.shape[2]
-        self._dtype = stored if dtype is None else dtype
+        (head_dim, unpacked_dtype), kv_heads = _head_format(first), first.k.shape[2]
+        self._dtype = unpacked_dtype if dtype is None else dtype
         self._shape = (heads, head_dim)
         for i, view in enumerate(views):
             if i == 0 or view.k is not first.k or view.v is not first.v:
@@ -90,13 +90,13 @@ def _head_format(view: KVView) -> tuple[int, torch.dtype]:
 def _check_view(view: KVView) -> None:
     """Check a view before its addresses go to the kernel, which checks nothing."""
     k, v = view.k, view.v
-    stored = torch.int8 if isinstance(view, PackedKVView) else k.dtype
+    stored_dtype = torch.int8 if isinstance(view, PackedKVView) else k.dtype
     if (
         k.dim() != 4
         or k.shape != v.shape
         or k.stride(0) != v.stride(0)
         or not len(k)
-        or not (k.dtype == v.dtype == stored)
+        or not (k.dtype == v.dtype == stored_dtype)
     ):
         raise ValueError(f"values {tuple(v.shape)} in {v.dtype} are not stored like keys {tuple(k.shape)} in {k.dtype}")
     if not (k.is_cpu and v.is_cpu and k[0].is_contiguous() and v[0].is_contiguous()):

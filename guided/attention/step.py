@@ -81,7 +81,7 @@ class ViewAttention:
     def _attend_one_by_one(self, q: Tensor, k: Tensor, v: Tensor, out: Tensor, kind: AttentionKind) -> None:
         past_length = len(k) - len(q)
         for i in range(len(q)):
-            visible = slice(
+            visible_span = slice(
                 kind.first_position(past_length + i), past_length + i + 1
             )  # copied below, so the kernel always sees the same alignment
-            out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[visible].clone(), v[visible].clone(), None, kind)
+            out[i : i + 1] = sdpa(q[i : i + 1].clone(), k[visible_span].clone(), v[visible_span].clone(), None, kind)

@@ -8,8 +8,8 @@ In: a `CallRenderer`, and the shape of the arguments. Out: `section`, `trigger` 
     first               inner                 between              inner                 last
 
 A call begins with the common suffix of `first` and `between`, and ends with the common prefix of `between` and `last`.
-The rest of `first` and `last` belongs to the group, and the rest of `between` separates calls. If beginning and end
-overlap in `between`, the call begins at the first position where a marker can begin. Numbers that count the calls
+What remains of `first` and `last` belongs to the group, and what remains of `between` separates calls. If beginning and
+end overlap in `between`, the call begins at the first position where a marker can begin. Numbers that count the calls
 become {index}, and the identifiers of calls become {id}.
 """
 
@@ -28,7 +28,7 @@ from guided.errors import UnsupportedError, brief
 __all__ = ["CallMarkup", "infer_markup"]
 
 _PROBES: Final = tuple((f"qz{word}", {f"qzkey{word}": f"qzvalue{word}"}) for word in ("first", "second", "third"))
-_TOKEN: Final = re.compile(r"\{id\}|[0-9]+|.", re.DOTALL)
+_PIECE: Final = re.compile(r"\{id\}|[0-9]+|.", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"[\s,;]*")
 _PUNCTUATION: Final = re.compile(r"[\s\[\]{}()\"',:;]*")
 _SHORT_ID: Final = "[a-zA-Z0-9]{9}"
@@ -148,7 +148,7 @@ def _describe_section(call: Mapping[str, Any], opening: str, closing: str, separ
 
 
 def _find_trigger(start: str) -> str:
-    """The beginning of a call, up to the first index or identifier. In free text, it announces a call."""
+    """The beginning of a call, up to the first index or identifier. In free text, a call begins where it occurs."""
     head = re.split(r"\{index\}|\{id\}", start)[0]
     if _PUNCTUATION.fullmatch(head.replace("{name}", "")) and "{name}" not in head:
         raise UnsupportedError(f"calls begin with {brief(head)}, which other text also contains", hint=HINT)
@@ -202,10 +202,10 @@ def _align_texts(texts: Sequence[str]) -> tuple[str, int | None]:
 
 def _align_suffixes(texts: Sequence[str]) -> tuple[str, list[int], int | None]:
     """The common suffix, with {index} in place of numbers that count up; its length in each text; the first number."""
-    tokens = [list(reversed(_TOKEN.findall(text))) for text in texts]
+    pieces = [list(reversed(_PIECE.findall(text))) for text in texts]
     out, lengths, index = list[str](), [0] * len(texts), None
-    for column in zip(*tokens, strict=False):
-        numbers = [int(token) for token in column if token.isdecimal() and len(token) < 10]
+    for column in zip(*pieces, strict=False):
+        numbers = [int(piece) for piece in column if piece.isdecimal() and len(piece) < 10]
         if len(set(column)) == 1:
             out.append(column[0])
         elif len(numbers) == len(column) and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
@@ -213,5 +213,5 @@ def _align_suffixes(texts: Sequence[str]) -> tuple[str, list[int], int | None]:
             index = numbers[0]
         else:
             break
-        lengths = [length + len(token) for length, token in zip(lengths, column, strict=True)]
+        lengths = [length + len(piece) for length, piece in zip(lengths, column, strict=True)]
     return "".join(reversed(out)), lengths, index

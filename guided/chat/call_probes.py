@@ -25,7 +25,7 @@ Calls: TypeAlias = Sequence[tuple[str, Mapping[str, Any]]]
 """Names and arguments."""
 HINT: Final = "choose a style by its name, one of guided.TOOL_STYLES"
 _ANSWER: Final = "\ue000answer\ue001"
-_MARK: Final = re.compile(r"\s*(?:<[^<>]*>|\[[^\[\]]*\]|\S+)")
+_MARKER: Final = re.compile(r"\s*(?:<[^<>]*>|\[[^\[\]]*\]|\S+)")
 _USER: Final = {"role": "user", "content": "question"}
 
 
@@ -52,11 +52,11 @@ class CallRenderer:
     def render_calls(self, calls: Calls, *, tools: Calls | None = None) -> str:
         """The text of the calls of an assistant's message, and of the results if they follow.
 
-        `tools`: the prompt lists the tools that these calls would need; None: `calls`.
+        `tools`: calls whose tools the prompt lists; None: those of `calls`.
 
         Raises:
             TemplateRefusal: the template refuses these calls. GuidedError: it cannot render them. UnsupportedError:
-                answers without calls begin with another header.
+                answers without calls begin with a header that calls do not have.
         """
         tool_list = make_probe_tools(calls if tools is None else tools)
         rendered_calls, rendered_answer = (
@@ -67,12 +67,12 @@ class CallRenderer:
         header, _, answer_suffix = rendered_answer[start:].partition(_ANSWER)
         if header.strip():
             raise UnsupportedError(f"answers begin with {brief(header)}, but calls do not", hint=HINT)
-        end = (
+        message_suffix = (
             ""
             if self._appends_results
             else _cut_to_marker(common_suffix(rendered_calls[start:], answer_suffix), answer_suffix)
         )
-        return rendered_calls[start : len(rendered_calls) - len(end)]
+        return rendered_calls[start : len(rendered_calls) - len(message_suffix)]
 
     def render_calls_or_empty(self, calls: Calls) -> str:
         """Like `render_calls`, but returns "" if the template refuses these calls or cannot render them."""
@@ -95,13 +95,14 @@ class CallRenderer:
 
     @cached_property
     def message_end(self) -> str:
-        """The first marker after an answer, such as <|im_end|>, if results follow the calls; otherwise ""."""
+        """The first marker after an answer, such as <|im_end|>, if rendered calls include their results; otherwise
+        ""."""
         rendered = self._render(self._make_answer_messages(), make_probe_tools([("qzfirst", {})]))
-        match = _MARK.match(rendered.partition(_ANSWER)[2]) if self._appends_results else None
+        match = _MARKER.match(rendered.partition(_ANSWER)[2]) if self._appends_results else None
         return match[0] if match else ""
 
     def _shows_calls(self) -> bool:
-        """Whether the text contains the name of a called function, even if it is not in the list of tools."""
+        """Whether the template renders calls: the text contains the name of a function that only a call mentions."""
         try:
             return "qzfirst" in self.render_calls(
                 [("qzfirst", {"qza": "qzone"})], tools=[("qzother", {"qza": "qzone"})]
@@ -150,11 +151,12 @@ def common_suffix(*texts: str) -> str:
     return common_prefix(*(text[::-1] for text in texts))[::-1]
 
 
-def _cut_to_marker(end: str, text: str) -> str:
-    """The part of `end`, a suffix of `text`, from its first marker on. "" if it contains no marker."""
-    if end == text:
-        return end
-    for i in range(len(text) - len(end), len(text)):
+def _cut_to_marker(suffix: str, text: str) -> str:
+    """A suffix of `text` from its first marker on: "" without a marker, and the whole suffix if it is the whole
+    text."""
+    if suffix == text:
+        return suffix
+    for i in range(len(text) - len(suffix), len(text)):
         if text[i] in "<[" and (text[i - 1].isspace() or text[i - 1] in ">]"):
             return text[i:]
     return ""

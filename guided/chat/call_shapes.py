@@ -4,10 +4,11 @@ In: a `CallRenderer`. Out: the form of the arguments, and a function that finds 
 argument has a made-up name and value that occur nowhere else. The texts between them are compared:
 
     >\\n<parameter=  qza  >\\n  qzone  \\n</parameter>\\n<parameter=  qzb  >\\n  qztwo  \\n</parameter>\\n</function>
-    b = the common suffix of the texts before the names; e = the common prefix of the texts after the values
 
-Then the same comparison with a number, a boolean, null, an array and an object shows which types are labelled, and
-which values consist of elements. If strings have delimiters that numbers do not have, the arguments are literals.
+An argument begins with the common suffix of the texts before the names, and ends with the common prefix of the texts
+after the values. Then the same comparison with a number, a boolean, null, an array and an object shows which types are
+labelled, and which values consist of elements (element_forms.py). If strings have delimiters that numbers do not have,
+the arguments are literals (literal_forms.py).
 
 Source: the method of llama.cpp's `common/chat-diff-analyzer.cpp`, which also compares renderings.
 """
@@ -52,15 +53,15 @@ class Shape(NamedTuple):
         return span
 
     def _find_form_span(self, text: str, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
-        (first, *_), (last, value) = arguments, list(arguments.items())[-1]
+        (first_name, *_), (last_name, last_value) = arguments, list(arguments.items())[-1]
         if isinstance(self.form, LiteralForm):
-            start, end = text.find(first), text.find(value)
-            return None if min(start, end) < 0 else (start, end + len(value) + len(self.form.quotes[0]))
+            start, end = text.find(first_name), text.find(last_value)
+            return None if min(start, end) < 0 else (start, end + len(last_value) + len(self.form.quotes[0]))
         assert self.form is not None
-        form, start = self.form, text.find(self.form.begin + first)
-        closing = form.end.replace("{name}", last)
-        end = text.find(closing, text.find(value) + len(value))
-        if start < 0 or value not in text or end < 0:
+        form, start = self.form, text.find(self.form.begin + first_name)
+        closing = form.end.replace("{name}", last_name)
+        end = text.find(closing, text.find(last_value) + len(last_value))
+        if start < 0 or last_value not in text or end < 0:
             return None
         end += len(closing)
         return start, end + len(form.last) * text.startswith(form.last, end)
@@ -111,10 +112,10 @@ def _find_json_span(text: str, value: Any) -> tuple[int, int] | None:
         if start < 0:
             return None
         try:
-            decoded, end = decoder.raw_decode(text, start)
+            found_value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if decoded == value:
+        if found_value == value:
             return start, end
     return None
 
@@ -127,18 +128,18 @@ def _contains_json_string(text: str, value: Mapping[str, Any]) -> bool:
 
 def _split_at_marks(text: str, *marks: str) -> list[str]:
     """The texts before, between and after the marks."""
-    out, rest = list[str](), text
+    out, remaining_text = list[str](), text
     for mark in marks:
-        text_before, match, rest = rest.partition(mark)
+        text_before, match, remaining_text = remaining_text.partition(mark)
         if not match:
             raise UnsupportedError(f"the chat template does not show an argument as {brief(mark)}", hint=HINT)
         out.append(text_before)
-    return [*out, rest]
+    return [*out, remaining_text]
 
 
-def _cut_to_marker(end: str, text: str) -> str:
-    """The part of `end`, a suffix of `text`, from the first character that can begin a marker. "" if there is none."""
-    for i in range(len(text) - len(end), len(text)):
+def _cut_to_marker(suffix: str, text: str) -> str:
+    """A suffix of `text` from the first character that can begin a marker; "" if there is none."""
+    for i in range(len(text) - len(suffix), len(text)):
         previous = text[i - 1] if i else " "
         if text[i] in "<[{(]" and (previous.isspace() or previous in ">)]}"):
             return text[i:]
@@ -158,7 +159,7 @@ def _infer_element_form(
     text_before, tail, text_after = surrounding_texts
     tail, text_after = tail.replace("qza", "{name}"), text_after.replace("qzb", "{name}")
     end = common_prefix(tail, text_after).rstrip()
-    gap, rest = tail[len(end) :], text_after[len(end) :]
+    gap, text_after_end = tail[len(end) :], text_after[len(end) :]
     if gap.strip() or not end:
         raise UnsupportedError(
             f"the end of an argument is not clear from {brief(tail)} and {brief(text_after)}", hint=HINT
@@ -167,9 +168,9 @@ def _infer_element_form(
     if on_own_lines:
         assignment, number_assignment, end = assignment[:-1], number_assignment.removesuffix("\n"), end[1:]
     quote = '"' if assignment.startswith('"') and assignment != number_assignment else ""
-    no_arguments = _render_after_name(renderer, {})  # without arguments, no text follows a last argument
-    following = rest.removeprefix(gap).partition(renderer.message_end or "\0")[0]
-    is_after_last = rest.startswith(gap) and no_arguments.startswith(
+    no_arguments = _render_after_name(renderer, {})  # shows whether the gap belongs to the last argument
+    following = text_after_end.removeprefix(gap).partition(renderer.message_end or "\0")[0]
+    is_after_last = text_after_end.startswith(gap) and no_arguments.startswith(
         text_before[: len(text_before) - len(begin)] + following
     )
     form = ElementForm(
@@ -194,19 +195,19 @@ def _infer_escapes(renderer: CallRenderer, form: ElementForm) -> ElementForm:
 
 def _infer_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
     """Find out how types are labelled, and whether objects and arrays consist of elements."""
-    heads, values = dict[str, str](), dict[str, str]()
+    value_prefixes, values = dict[str, str](), dict[str, str]()
     for kind, value in _KINDS.items():
         text = renderer.render_calls_or_empty([("qzfirst", {"qza": value, "qzb": "qztwo"})])
         inside = text.partition(f"{form.begin}qza{form.after}")[2].partition(f"{form.begin}qzb")[0]
         end = inside.rfind(form.end.replace("{name}", "qza"))
         values[kind] = inside[:end] if end >= 0 else ""
     if form.is_typed:
-        form, heads = _infer_labels(form, values)
-    nested = [values.get(kind, "").removeprefix(heads.get(kind, "")) for kind in ("array", "object")]
-    if f"{form.begin}qzk" not in nested[1]:
+        form, value_prefixes = _infer_labels(form, values)
+    container_values = [values.get(kind, "").removeprefix(value_prefixes.get(kind, "")) for kind in ("array", "object")]
+    if f"{form.begin}qzk" not in container_values[1]:
         return form  # objects are JSON
-    item, _, rest = nested[0].partition("qzi")
-    item_end = rest.partition(item)[0] if item else ""
+    item, _, text_after_item = container_values[0].partition("qzi")
+    item_end = text_after_item.partition(item)[0] if item else ""
     if not item.endswith(form.string) or not item_end:
         return form
     item = item.removesuffix(form.string)
@@ -218,14 +219,17 @@ def _infer_types(renderer: CallRenderer, form: ElementForm) -> ElementForm:
 
 def _infer_labels(form: ElementForm, values: Mapping[str, str]) -> tuple[ElementForm, dict[str, str]]:
     """Find the labels of types: the text before a value, if it differs between types. Also returns these texts."""
-    heads = {kind: _find_text_before_value(kind, text, form) for kind, text in values.items() if text}
-    if len(set(heads.values())) <= 1:
-        return form, heads
-    first = common_prefix(*heads.values())
-    last = common_suffix(*heads.values())
-    types = {kind: head[len(first) : len(head) - len(last)] for kind, head in heads.items()}
+    value_prefixes = {kind: _find_text_before_value(kind, text, form) for kind, text in values.items() if text}
+    if len(set(value_prefixes.values())) <= 1:
+        return form, value_prefixes
+    before = common_prefix(*value_prefixes.values())
+    after = common_suffix(*value_prefixes.values())
+    types = {
+        kind: value_prefix[len(before) : len(value_prefix) - len(after)]
+        for kind, value_prefix in value_prefixes.items()
+    }
     labels = {kind: label for kind, label in types.items() if label != kind}
-    return form._replace(other=f"{first}{{type}}{last}", types=labels), heads
+    return form._replace(other=f"{before}{{type}}{after}", types=labels), value_prefixes
 
 
 def _find_text_before_value(kind: str, text: str, form: ElementForm) -> str:
@@ -265,8 +269,8 @@ def _infer_literal_form(
         if kind == "null":
             form = form._replace(null=accepted_spellings)
         else:
-            falses = tuple("False" if literal == "True" else "false" for literal in accepted_spellings)
-            form = form._replace(true=accepted_spellings, false=falses)
+            false_spellings = tuple("False" if literal == "True" else "false" for literal in accepted_spellings)
+            form = form._replace(true=accepted_spellings, false=false_spellings)
     inside = _render_literal(renderer, {"qzk": 90210})
     colon = inside.partition("qzk")[2].partition("90210")[0]
     has_bare_keys = inside.startswith("{qzk")

@@ -20,7 +20,7 @@ _PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description
 
 
 class TemplateRefusal(GuidedError):
-    """A template refuses a conversation with `raise_exception`, because it does not support some part of it."""
+    """A template refuses a conversation with `raise_exception`, because it does not support something in it."""
 
 
 class CompiledTemplate:
@@ -53,7 +53,10 @@ class CompiledTemplate:
 
     @cached_property
     def arguments_are_text(self) -> bool:
-        """Whether the template prints a call's arguments unchanged instead of encoding them as JSON. Renders probes."""
+        """Whether the template prints a call's arguments unchanged instead of encoding them as JSON.
+
+        This is found by rendering two made-up calls.
+        """
         texts = [self._render_probe(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
         return ("probed" not in texts[0] or "{'probed'" in texts[0]) and '"probed"' in texts[1]
 

@@ -27,7 +27,7 @@ DEFAULT_TOOL_STYLE: Final = "qwen_3"
 _STANDARD_ROLES: Final = ("system", "user", "assistant", "tool")
 _ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function", "ipython", "model"))
 """Roles that templates may write as control tokens. Any other role is text."""
-_REASONING: Final = ("reasoning_content", "thinking", "reasoning")
+_REASONING_KEYS: Final = ("reasoning_content", "thinking", "reasoning")
 _MAX_DEPTH: Final = 200
 _WRONG_FORM: Final = 'is not of the form {"role": "user", "content": "..."}'
 
@@ -54,9 +54,10 @@ class Conversation:
         tool_style: how the model writes calls: a style, or its name in `guided.TOOL_STYLES`; None: the style of the
             chat template, or `DEFAULT_TOOL_STYLE` if it is unknown.
         begin: the beginning of the answer, such as "<think>\\n". Names of control tokens become these tokens. If the
-            template already ends with a part of it, this part is not repeated.
+            rendered text already ends with a part of this beginning, the part is not repeated.
         documents: for a retrieval template, each with `title` and `text`.
-        variables: other variables of the template, such as `enable_thinking`. Unused variables are refused.
+        variables: other variables of the template, such as `enable_thinking`. Variables that the template does not read
+            are refused.
         add_generation_prompt: whether the prompt ends with the beginning of the assistant's message.
         continue_final_message: whether generation continues the last message instead of starting a new one.
         template: the name of one of the model's templates; None: "tool_use" if there are tools and the model has that
@@ -105,24 +106,25 @@ def to_plain(value: Any, description: str, depth: int = 0) -> Any:
     raise GuidedError(f"{description} contain {brief(value)}, which is not a JSON value")
 
 
-def to_plain_list(items: Iterable[Any], what: str) -> list[Any]:
+def to_plain_list(items: Iterable[Any], description: str) -> list[Any]:
     """A copy of a list, made of JSON values only.
 
     Raises:
         GuidedError: the argument is not a list, or `to_plain` refuses one of its items.
     """
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
-        raise GuidedError(f"{what} must be a list, not {brief(items)}")
-    return [to_plain(item, what, 1) for item in items]
+        raise GuidedError(f"{description} must be a list, not {brief(items)}")
+    return [to_plain(item, description, 1) for item in items]
 
 
 def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
-    """Messages in the form that templates read: without None values, and with the reasoning under all its names.
+    """Messages in the form that templates read: without None values, and with the reasoning as both
+    `reasoning_content` and `thinking`.
 
     Args:
         messages: the caller's messages.
-        template: the template's text. A key or role that does not occur in it is refused, because the model would not
-            see it.
+        template: the template's text. Keys and roles that are not standard are refused unless they occur in it, because
+            the model would not see them.
 
     Raises:
         MessageError: a message is malformed, or has a key or role that is refused. GuidedError: there are no messages.
@@ -139,25 +141,26 @@ def _to_plain_message(number: int, source_message: Message, template: str) -> di
         raise MessageError(number, "role", _WRONG_FORM)
     if role not in _STANDARD_ROLES and not (role.isidentifier() and role in template):
         roles = ", ".join(_STANDARD_ROLES)
-        what = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
-        raise MessageError(number, "role", what)
-    message = {key: to_plain(value, f"message {number}") for key, value in source_message.items() if value is not None}
+        problem = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
+        raise MessageError(number, "role", problem)
+    description = f"the members of message {number}"
+    message = {key: to_plain(value, description) for key, value in source_message.items() if value is not None}
     keys = {
         "role",
         "content",
-        *({"assistant": ("tool_calls", *_REASONING), "tool": ("tool_call_id", "name")}.get(role, ())),
+        *({"assistant": ("tool_calls", *_REASONING_KEYS), "tool": ("tool_call_id", "name")}.get(role, ())),
     }
     for key in sorted(message.keys() - keys, key=str):
         if key == "tool_calls" or not isinstance(key, str) or key not in template:
-            what = f"has the key {brief(key)}, which this template would not show to the model"
-            raise MessageError(number, str(key), what)
+            problem = f"has the key {brief(key)}, which this template would not show to the model"
+            raise MessageError(number, str(key), problem)
     _check_content(number, message)
     calls = message.get("tool_calls", [])
     if not isinstance(calls, list):
         raise MessageError(number, "tool_calls", f"has tool_calls {brief(calls)}, but they must be a list")
     for call in calls:
         _check_call(number, call)
-    reasoning = next((message[key] for key in _REASONING if key in message), None)
+    reasoning = next((message[key] for key in _REASONING_KEYS if key in message), None)
     if reasoning is not None:
         message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
     return message | {"role": tag_text(role) if role in _ROLES else role}
@@ -171,15 +174,15 @@ def _check_content(number: int, message: Mapping[str, Any]) -> None:
         raise MessageError(number, "content", _WRONG_FORM)
     for part in content:
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            what = f'{_WRONG_FORM}: a content part is {{"type": "text", "text": "..."}}'
-            raise MessageError(number, "content", what)
+            problem = f'{_WRONG_FORM}: a content part is {{"type": "text", "text": "..."}}'
+            raise MessageError(number, "content", problem)
 
 
 def _check_call(number: int, call: Any) -> None:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        what = 'has a call without {"function": {"name": "...", "arguments": "{...}"}}'
-        raise MessageError(number, "tool_calls", what)
+        problem = 'has a call without {"function": {"name": "...", "arguments": "{...}"}}'
+        raise MessageError(number, "tool_calls", problem)
     try:
         read_arguments(_write_arguments(function.get("arguments")))
     except SpecError as error:
@@ -201,14 +204,17 @@ def convert_arguments(messages: Sequence[Mapping[str, Any]], *, as_text: bool) -
         copy = dict(message)
         if calls := message.get("tool_calls"):
             copy["tool_calls"] = [
-                {**call, "function": {**call["function"], "arguments": _convert_arguments(call["function"], as_text)}}
+                {
+                    **call,
+                    "function": {**call["function"], "arguments": _convert_call_arguments(call["function"], as_text)},
+                }
                 for call in calls
             ]
         out.append(copy)
     return out
 
 
-def _convert_arguments(function: Mapping[str, Any], as_text: bool) -> Any:
+def _convert_call_arguments(function: Mapping[str, Any], as_text: bool) -> Any:
     text = _write_arguments(function["arguments"])
     arguments = read_arguments(text)
     if as_text:

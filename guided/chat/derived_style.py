@@ -113,13 +113,15 @@ def _check_values(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup) 
     exact_values, notes = list[Any](), list[str]()
     for kind, value in _VALUES.items():
         calls = [("probe", {"a": value, "b": "x"})]
-        rendered, derived = renderer.render_calls_or_empty(calls), _write_calls(style, markup, calls)
-        if rendered.startswith(derived) and _read_calls(style, derived, calls) == list(calls):
+        template_text, style_text = renderer.render_calls_or_empty(calls), _write_calls(style, markup, calls)
+        if template_text.startswith(style_text) and _read_calls(style, style_text, calls) == list(calls):
             exact_values.append(value)
         elif kind in _REQUIRED:
-            message = f"the template writes {kind} as {brief(rendered)}, and the derived style as {brief(derived)}"
-            if rendered.startswith(derived):
-                message = f"{brief(derived)}, which the template writes, is not read back as the same call"
+            message = (
+                f"the template writes {kind} as {brief(template_text)}, and the derived style as {brief(style_text)}"
+            )
+            if template_text.startswith(style_text):
+                message = f"{brief(style_text)}, which the template writes, is not read back as the same call"
             raise UnsupportedError(message, hint=HINT)
         else:
             notes.append(f"the template does not write {kind} as this style does")
@@ -138,13 +140,15 @@ def _check_messages(renderer: CallRenderer, style: ToolStyle, markup: CallMarkup
         for number in range(1 + trial % 3 if markup.allows_several_calls else 1):
             names = sorted(rng.sample(["a", "at_place", "b2", "city", "zone"], rng.randint(0, 3)))
             calls.append((f"probe_{number}", {key: rng.choice(values) for key in names}))
-        rendered, derived = renderer.render_calls(calls), _write_calls(style, markup, calls)
-        if not rendered.startswith(derived):
-            message = f"the template writes calls as {brief(rendered)}, and the derived style as {brief(derived)}"
+        template_text, style_text = renderer.render_calls(calls), _write_calls(style, markup, calls)
+        if not template_text.startswith(style_text):
+            message = (
+                f"the template writes calls as {brief(template_text)}, and the derived style as {brief(style_text)}"
+            )
             raise UnsupportedError(message, hint=HINT)
-        read_back = _read_calls(style, derived, calls)
+        read_back = _read_calls(style, style_text, calls)
         if read_back != calls:
-            raise UnsupportedError(f"{brief(derived)} is read back as the calls {brief(read_back)}", hint=HINT)
+            raise UnsupportedError(f"{brief(style_text)} is read back as the calls {brief(read_back)}", hint=HINT)
 
 
 def _write_calls(style: ToolStyle, markup: CallMarkup, calls: Calls) -> str:

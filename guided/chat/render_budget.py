@@ -116,7 +116,7 @@ def _compute_cost(value: Any, max_cost: int) -> int:
     """
     if not isinstance(value, _CONTAINERS):
         return _compute_leaf_cost(value)
-    costs, parts_of, pending, visited = dict[int, int](), dict[int, list[Any]](), [value], 0
+    costs, parts_of, pending, visited_count = dict[int, int](), dict[int, list[Any]](), [value], 0
     while pending:
         container = pending.pop()
         if id(container) not in costs:
@@ -124,10 +124,10 @@ def _compute_cost(value: Any, max_cost: int) -> int:
                 [*container, *container.values()] if isinstance(container, Mapping) else [*container]
             )
             costs[id(container)] = (
-                _INFINITE_COST  # until all its parts are visited; so a container in itself costs this
+                _INFINITE_COST  # until all its parts are visited; a container that contains itself keeps this cost
             )
-            visited += len(parts)
-            if visited * STEP > max_cost:
+            visited_count += len(parts)
+            if visited_count * STEP > max_cost:
                 return _INFINITE_COST
             pending.append(container)
             pending += [part for part in parts if isinstance(part, _CONTAINERS) and id(part) not in costs]

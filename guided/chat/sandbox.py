@@ -2,7 +2,7 @@
 
 In: the text of a template. Out: a Jinja template whose output is `TaggedText`, see tagged_text.py.
 
-Templates are untrusted. Jinja's immutable sandbox keeps them from Python's internals and from changing values. In
+Templates are untrusted. Jinja's immutable sandbox denies them Python's internals, and changes to values. In
 addition, every operation that may take long, or whose result may be large, is charged (render_budget.py). The
 template's syntax tree is changed so that loops, comparisons and slices charge; the environment charges for calls,
 operators and filters. Filters, string methods and functions that are random or of unpredictable cost are removed.
@@ -38,7 +38,7 @@ from guided.errors import UnsupportedError
 
 __all__ = ["Refusal", "environment"]
 
-_MAX_NUMBER: Final = 100_000  # as an argument; Jinja's own bound on range()
+_MAX_NUMBER: Final = 100_000  # the largest number as an argument; equal to Jinja's own bound on range()
 _MAX_NODES: Final = 20_000  # of a template's syntax tree; templates in use have at most 2,500
 _MAX_BITS: Final = 4096
 _MAX_ESCAPE_FACTOR: Final = 6  # Markup's escaping makes a text at most this many times longer
@@ -61,7 +61,7 @@ class Refusal(TemplateRuntimeError):
     """A template refuses its input with `raise_exception`."""
 
 
-class _Generation(Extension):
+class _GenerationBlock(Extension):
     """`{% generation %}` marks the assistant's text for training. Here it only outputs its content."""
 
     tags = {"generation"}  # noqa: RUF012
@@ -81,7 +81,7 @@ class _ChargeTransformer(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)  # a comparison reads no more of the first operand than of the others
+        self.generic_visit(node)  # the first operand is free: a comparison reads at most as much of it as of the others
         for operand in node.ops:
             operand.expr = _apply_filter(operand.expr, "charge_all")
         return node
@@ -107,7 +107,7 @@ def _apply_filter(node: nodes.Node, name: str) -> nodes.Expr:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
-class _Generator(CodeGenerator):
+class _TaggingCodeGenerator(CodeGenerator):
     """Makes literals `TaggedText`, and charges for output."""
 
     def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
@@ -120,7 +120,7 @@ class _Generator(CodeGenerator):
         self.write(f"environment.tag_text({str(node.data)!r})")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
-        if isinstance(node.arg, nodes.Const):  # a key, not a text
+        if isinstance(node.arg, nodes.Const):  # a key is not output, so it needs no tags
             self.write("environment.getitem(")
             self.visit(node.node, frame)
             self.write(f", {node.arg.value!r})")
@@ -147,13 +147,15 @@ class _Generator(CodeGenerator):
 class _Environment(ImmutableSandboxedEnvironment):
     """See the module docstring."""
 
-    code_generator_class = _Generator
+    code_generator_class = _TaggingCodeGenerator
     intercepted_binops = frozenset(("+", "*", "**", "%"))
     concat = staticmethod(join_tagged)
     tag_text = staticmethod(tag_text)
 
     def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], optimized=False)
+        super().__init__(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, loopcontrols], optimized=False
+        )
         self.globals |= {
             "raise_exception": _raise_exception,
             "strftime_now": _format_now,
@@ -185,7 +187,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Charge for operators, and refuse operations whose results would be too large."""
         if operator == "%" and isinstance(left, str):
-            return _format_charged(left, [right], lambda: TaggedText(left, get_spans(left)) % right)
+            return _charge_and_format(left, [right], lambda: TaggedText(left, get_spans(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
             return join_tagged((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
@@ -216,7 +218,7 @@ class _Environment(ImmutableSandboxedEnvironment):
                 text = template.fill_fields("{}", args) if is_simple and isinstance(template, TaggedText) else None
                 return jinja_format(*args, **kwargs) if text is None else text
 
-            return _format_charged(template, [*args, *kwargs.values()], fill_in)
+            return _charge_and_format(template, [*args, *kwargs.values()], fill_in)
 
         return format_charged
 
@@ -232,7 +234,8 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 def _charge_method(method: Any) -> Any:
-    """Charge for a method, however the template obtained it. Methods of plain strings keep tags of arguments."""
+    """Charge for a method, however the template obtained it. Return the method to call: for a method of a plain string,
+    the method of `TaggedText`, which keeps the tags of its arguments."""
     owner = getattr(method, "__self__", None)
     if isinstance(owner, str) and isinstance(method, BuiltinMethodType | MethodType):
         if method.__name__ in _REMOVED_METHODS:
@@ -254,8 +257,8 @@ def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
             charge_all(argument)
 
 
-def _format_charged(template: str, args: list[Any], make: Callable[[], str]) -> str:
-    """Charge for the largest possible result (every field holds all values), then call `make`. Refuses wide fields."""
+def _charge_and_format(template: str, args: list[Any], make: Callable[[], str]) -> str:
+    """Charge for the largest possible result (every field prints all values), then call `make`. Refuse wide fields."""
     if _WIDE_FIELD.search(template):
         raise SecurityError("the width of a field is too large for a chat template")
     _check_arguments(args)
@@ -345,7 +348,7 @@ def _format(text: Any, *args: Any, **kwargs: Any) -> str:
     if args and kwargs:
         raise SecurityError("format takes values by position or by name, not both")
     printed = _Environment.text_of(text)
-    return _format_charged(
+    return _charge_and_format(
         printed,
         [*args, *kwargs.values()],
         lambda: TaggedText(printed, get_spans(printed)) % (kwargs if kwargs else args),

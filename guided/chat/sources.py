@@ -1,8 +1,9 @@
 """Finds a model's chat templates: in its GGUF file, or in files next to its tokenizer.
 
 Out: templates by name ("default", "tool_use", ...), and the values of variables such as `bos_token`. The files are
-named as in transformers. Later files override earlier ones: chat_template.json, tokenizer_config.json (one template, or
-a list of named ones), then chat_template.jinja with the folder additional_chat_templates.
+named as in transformers. Each file overrides the files before it in this order: chat_template.json,
+tokenizer_config.json (one template, or a list of named ones), chat_template.jinja with the folder
+additional_chat_templates.
 """
 
 from __future__ import annotations

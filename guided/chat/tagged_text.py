@@ -25,7 +25,7 @@ from guided.chat.render_budget import STEP, charge
 
 __all__ = ["TaggedText", "get_spans", "join_tagged", "tag_text"]
 
-_PART: Final = 64  # the charge for each part of a split text
+_PART_CHARGE: Final = 64  # the charge for each part of a split text
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -104,17 +104,17 @@ class TaggedText(str):
 
     def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         """See `lstrip`."""
-        charge(_PART * (len(self) if sep is None else str.count(self, sep)))
+        charge(_PART_CHARGE * (len(self) if sep is None else str.count(self, sep)))
         return _tag_parts(self, str.split(self, sep, maxsplit), sep)
 
     def rsplit(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
         """See `lstrip`."""
-        charge(_PART * (len(self) if sep is None else str.count(self, sep)))
+        charge(_PART_CHARGE * (len(self) if sep is None else str.count(self, sep)))
         return _tag_parts(self, str.rsplit(self, sep, maxsplit), sep)
 
     def splitlines(self, keepends: bool = False) -> list[str]:
         """See `lstrip`."""
-        charge(_PART * str.count(self, "\n"))
+        charge(_PART_CHARGE * str.count(self, "\n"))
         out, start = [], 0
         for line, full_line in zip(str.splitlines(self, keepends), str.splitlines(self, True), strict=True):
             out.append(_tag_substring(self, line, start))

@@ -6,14 +6,14 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
     tool_messages.py  describes tools in the system message, unless the template describes them in this style
     compiled.py       renders the template with Jinja, in a sandbox (sandbox.py) with a cost limit (render_budget.py)
     tagged_text.py    records which characters of the result the template wrote
-    tokens.py         turns these into control tokens, and everything else into text
+    tokens.py         encodes the result; only names that the template wrote become control tokens
 
 So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The rendered
 text is the same as in transformers, character for character, because templates see the original strings without marks.
 
-A template that reads `tools` describes them itself if it uses the requested style of calls. If its style is not known,
-it is derived from renderings of the template (derived_style.py). Not supported: images, and masks of the assistant's
-text. Needs the package jinja2, which is imported at the first rendering.
+A template that reads `tools` describes them itself if it uses the requested style of calls. A style that is none of the
+known ones is derived from renderings of the template (derived_style.py). Not supported: images, and the assistant masks
+of transformers. Needs the package jinja2, which is imported at the first rendering.
 """
 
 from __future__ import annotations
@@ -205,13 +205,13 @@ class ChatTemplate:
                 names = ", ".join(sorted(self._templates))
                 raise GuidedError(f"this model has no chat template {brief(name)}; it has {names}")
             return self._templates[name]
-        first = "tool_use" if has_tools and "tool_use" in self._templates else "default"
-        if first not in self._templates:
+        preferred_name = "tool_use" if has_tools and "tool_use" in self._templates else "default"
+        if preferred_name not in self._templates:
             if len(self._templates) == 1:
                 return next(iter(self._templates.values()))
             names = ", ".join(sorted(self._templates))
             raise GuidedError(f"this model has the chat templates {names}, but no default: choose one by name")
-        return self._templates[first]
+        return self._templates[preferred_name]
 
     def _source(self, chat: Conversation) -> str:
         return self._select(chat.template, bool(chat.tools))
@@ -267,15 +267,15 @@ def _render_with_tool_prompt(
 
 
 def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[str, Any]:
-    """The last message with a mark at its end, where generation continues.
+    """The last message with a mark at its end, the point where generation continues.
 
     Raises:
         MessageError: it has calls. GuidedError: it has no text, or `chat.begin` begins a new message.
     """
     content = message.get("content")
     if message.get("tool_calls"):
-        what = "has tool_calls, which end a message, so continue_final_message cannot continue it: remove the calls"
-        raise MessageError(len(chat.messages) - 1, "tool_calls", what)
+        problem = "has tool_calls, which end a message, so continue_final_message cannot continue it: remove the calls"
+        raise MessageError(len(chat.messages) - 1, "tool_calls", problem)
     if chat.begin:
         raise GuidedError("continue_final_message cannot be combined with `begin`, which begins a new message")
     if isinstance(content, str):
@@ -303,5 +303,5 @@ def _append_begin(text: str, begin: str) -> str:
     if not isinstance(begin, str):
         raise GuidedError(f"begin must be a string, not {brief(begin)}")
     size = next(size for size in range(min(len(begin), len(text)), -1, -1) if text.endswith(begin[:size]))
-    rest = begin[size:] if begin[size:].strip() or not size else ""
-    return join_tagged((text, tag_text(rest))) if rest else text
+    addition = begin[size:] if begin[size:].strip() or not size else ""
+    return join_tagged((text, tag_text(addition))) if addition else text

@@ -54,7 +54,8 @@ def encode_rendered(vocabulary: Vocabulary, text: str, markers: Collection[str] 
 
 
 class _SpaceRules(NamedTuple):
-    """A control token's effect on adjacent text: it may strip white space, and text after it may count as continued."""
+    """A control token's effect on adjacent text: whether it strips the white space before or after it, and whether the
+    text after it is encoded as the continuation of a text."""
 
     strips_before: bool
     strips_after: bool

@@ -56,7 +56,7 @@ def add_tool_prompt(
 
 
 def write_tools_as_text(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
-    """Messages without calls and without the role `tool`: both become text.
+    """The messages, in which calls and messages of the role `tool` are written as text.
 
     Raises:
         UnsupportedError: see `write_calls`.

@@ -63,17 +63,17 @@ class AnswerSplitter:
         self._reader, self._markers, self._reasoning_end = reader, markers, reasoning_end
         self._stop_tail = StopTail() if has_stops else None
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
-        self._start = ""  # the answer so far, while it may still begin with a marker
+        self._beginning = ""  # the answer so far, while it may still begin with a marker
         self._space = ""  # white space between calls or at the end; it becomes text if text follows
         self._space_positions: Sequence[int] = ()
-        self._size = 0  # the number of decoded characters that can no longer change
+        self._decoded_length = 0  # the number of decoded characters that can no longer change
         self._has_text = self._has_calls = self._has_ended = False
 
     @property
     def first_undecided(self) -> int:
-        """The position of the first character that is not yet known to be text or not."""
+        """The position of the first character for which it is still unknown whether it is text."""
         if self._reader is None or self._has_ended:
-            return self._size
+            return self._decoded_length
         return 0 if self._markers else min([self._reader.interpreted_length, *self._space_positions[:1]])
 
     def read(self, event: StreamEvent) -> list[AnswerPart]:
@@ -81,17 +81,18 @@ class AnswerSplitter:
         self.decoded_tokens = []
         if event.reasoning and event.result is None:
             return self._read_reasoning(event.text)
-        parts = self._text_parts(event.text) if self.decoder is None else self._read_tokens(event, self.decoder)
+        parts = self._make_text_parts(event.text) if self.decoder is None else self._read_tokens(event, self.decoder)
         if event.result is not None:
             parts += self._finish()
         return parts
 
     def _read_reasoning(self, text: str) -> list[AnswerPart]:
         """The parts of reasoning before the answer. Withholds the end of the text if the end marker may begin there."""
-        text, end = self._reasoning_tail + text, self._reasoning_end
-        withheld = next((size for size in range(min(len(end), len(text)), 0, -1) if end.startswith(text[-size:])), 0)
+        text, marker = self._reasoning_tail + text, self._reasoning_end
+        sizes = range(min(len(marker), len(text)), 0, -1)
+        withheld = next((size for size in sizes if marker.startswith(text[-size:])), 0)
         self._reasoning_tail = text[len(text) - withheld :]
-        return self._text_parts(text[: len(text) - withheld], reasoning=True)
+        return self._make_text_parts(text[: len(text) - withheld], reasoning=True)
 
     def _read_tokens(self, event: StreamEvent, decoder: AnswerDecoder) -> list[AnswerPart]:
         parts, piece, decoded_size = list[AnswerPart](), "", 0
@@ -111,20 +112,20 @@ class AnswerSplitter:
 
     def _read_piece(self, piece: str) -> list[AnswerPart]:
         """The parts of a piece of the decoded answer."""
-        self._size += len(piece)
+        self._decoded_length += len(piece)
         if self._reader is None:
-            return self._text_parts(piece, range(self._size - len(piece), self._size))
+            return self._make_text_parts(piece, range(self._decoded_length - len(piece), self._decoded_length))
         if not self._markers:
             return self._merge_parts(self._reader.parts(piece))
-        self._start += piece
-        if any(marker.startswith(self._start) and marker != self._start for marker in self._markers):
+        self._beginning += piece
+        if any(marker.startswith(self._beginning) and marker != self._beginning for marker in self._markers):
             return []
-        start, is_call = self._start, self._start.startswith(self._markers)
-        self._markers, self._start = (), ""
+        start, is_call = self._beginning, self._beginning.startswith(self._markers)
+        self._markers, self._beginning = (), ""
         if is_call:
             return self._merge_parts(self._reader.parts(start))
         self._reader = None
-        return self._text_parts(start, range(len(start)))
+        return self._make_text_parts(start, range(len(start)))
 
     def _merge_parts(self, parts: list[TextPart | CallPart]) -> list[AnswerPart]:
         out = list[AnswerPart]()
@@ -135,7 +136,7 @@ class AnswerSplitter:
                 continue
             positions = range(part.at, part.at + len(part.text))
             if part.reasoning:
-                out += self._text_parts(part.text, positions, True)
+                out += self._make_text_parts(part.text, positions, True)
             else:
                 out += self._text_around_calls(part.text, positions)
         return out
@@ -143,24 +144,24 @@ class AnswerSplitter:
     def _text_around_calls(self, text: str, positions: Sequence[int]) -> list[AnswerPart]:
         """Text without the white space that separates or precedes calls."""
         text, positions = self._space + text, [*self._space_positions, *positions]
-        visible = text.rstrip()
-        self._space, self._space_positions = text[len(visible) :], positions[len(visible) :]
+        visible_text = text.rstrip()
+        self._space, self._space_positions = text[len(visible_text) :], positions[len(visible_text) :]
         if self._has_calls and not self._has_text:
-            positions = positions[len(visible) - len(visible.lstrip()) :]
-            visible = visible.lstrip()
-        return self._text_parts(visible, positions[: len(visible)])
+            positions = positions[len(visible_text) - len(visible_text.lstrip()) :]
+            visible_text = visible_text.lstrip()
+        return self._make_text_parts(visible_text, positions[: len(visible_text)])
 
-    def _text_parts(self, text: str, positions: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
+    def _make_text_parts(self, text: str, positions: Sequence[int] = (), reasoning: bool = False) -> list[AnswerPart]:
         self._has_text |= bool(text) and not reasoning
         return [AnswerText(text, reasoning, positions)] if text else []
 
     def _finish(self) -> list[AnswerPart]:
         """The withheld text, now that the answer has ended."""
         parts, self._has_ended = list[AnswerPart](), True
-        if self._start:
-            parts += self._text_parts(self._start, range(len(self._start)))
+        if self._beginning:
+            parts += self._make_text_parts(self._beginning, range(len(self._beginning)))
         elif self._reader is not None:
             parts += self._merge_parts(self._reader.finish())
         if not self._has_calls:
-            parts += self._text_parts(self._space, self._space_positions)
+            parts += self._make_text_parts(self._space, self._space_positions)
         return parts

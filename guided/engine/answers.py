@@ -107,11 +107,11 @@ class PendingChoices(Generic[_Key]):
     def wait(self) -> list[_ChoiceAnswer[_Key]]:
         """Wait for the answers. If the joint call failed, retry each request on its own."""
         try:
-            answers, repeated = self._launched_choices.wait(), self._launched_choices.repeated_rows
+            answers, repeated_rows = self._launched_choices.wait(), self._launched_choices.repeated_rows
         except Exception:
             retried = self._answers.answer_all(self._requests)
-            return [_ChoiceAnswer(key, answer, False) for (key, _), answer in zip(self._requests, retried, strict=True)]
+            return [_ChoiceAnswer(key, reply, False) for (key, _), reply in zip(self._requests, retried, strict=True)]
         return [
-            _ChoiceAnswer(key, answer, index not in repeated)
-            for index, ((key, _), answer) in enumerate(zip(self._requests, answers, strict=True))
+            _ChoiceAnswer(key, reply, index not in repeated_rows)
+            for index, ((key, _), reply) in enumerate(zip(self._requests, answers, strict=True))
         ]

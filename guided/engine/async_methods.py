@@ -99,10 +99,10 @@ class AsyncMethods:
     @keywords_checked(Options.__annotations__, foreign_keywords=FOREIGN_KEYWORDS)
     async def astream(self: _Engine, prompt: Prompt, constraint: Constraint = None, **options: Unpack[Options]) -> Any:
         """Like `Engine.stream`. Errors are raised when the first event is awaited."""
-        text: GrowingText | None = None
+        growing_text: GrowingText | None = None
         async for task, event in self.async_driver.events([self._background_tasks(prompt, constraint, 1, **options)]):
-            text = text or GrowingText(task.sequence.parse, task.sequence.prefill)
-            yield text.add(event)
+            growing_text = growing_text or GrowingText(task.sequence.parse, task.sequence.prefill)
+            yield growing_text.add(event)
 
 
 async def _await_results(engine: _Engine, groups: Sequence[list[Task]]) -> list[Result]:

@@ -50,7 +50,7 @@ def answer_each(
     meter: Meter,
 ) -> Generator[Answer, None, None]:
     """See `Engine.generate_each`. `make_tasks` makes the tasks of a request; `drive` runs groups of tasks."""
-    ready, groups = deque[Answer](), dict[Task, _Group]()
+    ready_answers, groups = deque[Answer](), dict[Task, _Group]()
 
     def start_requests() -> Iterator[list[Task]]:
         for number, request in enumerate(requests):
@@ -61,14 +61,14 @@ def answer_each(
                     raise TypeError(f"a request must be a guided.Request, not {brief(request)}")
                 tasks = make_tasks(request)
             except Exception as error:
-                ready.append((number, error))
+                ready_answers.append((number, error))
             else:
                 groups.update(dict.fromkeys(tasks, _Group(number, tasks)))
                 yield tasks
 
     def yield_ready() -> Iterator[Answer]:
-        while ready:
-            number, answer = ready.popleft()
+        while ready_answers:
+            number, answer = ready_answers.popleft()
             meter.finish(0 if isinstance(answer, Exception) else sum(len(result.tokens) for result in answer))
             yield number, answer
 
@@ -76,12 +76,12 @@ def answer_each(
         for task, outcome in outcomes:
             if isinstance(outcome, StreamEvent):
                 meter.count(outcome)
-            end = outcome.result if isinstance(outcome, StreamEvent) else outcome
-            if end is not None:
+            last_outcome = outcome.result if isinstance(outcome, StreamEvent) else outcome
+            if last_outcome is not None:
                 group = groups.pop(task)
-                group.outcomes[task] = end
+                group.outcomes[task] = last_outcome
                 if len(group.outcomes) == len(group.tasks):
-                    ready.append(group.answer())
+                    ready_answers.append(group.answer())
             yield from yield_ready()
         yield from yield_ready()
 

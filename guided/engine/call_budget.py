@@ -25,7 +25,7 @@ class CallBudget:
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
-        self._call_begin = self._longest_call = 0  # the tokens before the current call; the length of the longest call
+        self._call_begin = self._longest_call = 0  # numbers of tokens: before the current call; in the longest call
 
     def is_between_calls(self) -> bool:
         """Whether the answer may end here, which means that no call is incomplete."""

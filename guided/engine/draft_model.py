@@ -4,7 +4,7 @@ In: for each task, the ids so far (prompt, output, drafts). Out: the logits of t
 draft model has its own cache, with a lease for each task. It compares ids to find the prefix that it has already read,
 so callers need not report rejected drafts.
 
-The draft model reads a long prompt in pieces of `PIECE` tokens, one per round. It drafts nothing while it is still
+The draft model reads a long prompt in chunks of `PIECE` tokens, one per round. It drafts nothing while it is still
 reading the prompt, when its cache is full, or when the ids exceed its context. All requests of a batch share one
 forward pass. Cost of a round of k drafts: k passes of the small model, and one pass of the large model over k + 1
 tokens of each sequence.
@@ -34,7 +34,8 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def check_same_tokens(vocabulary: Vocabulary, model: Model, other: Vocabulary | None = None) -> None:
-    """Check that a model can draft tokens of a vocabulary. `other`: the draft model's own vocabulary, if known.
+    """Check that the draft model `model` can draft tokens of `vocabulary`. `other`: the draft model's own vocabulary,
+    if known.
 
     Raises:
         GuidedError: the draft model has different tokens, or too few logits.
@@ -81,7 +82,7 @@ class DraftModel(Generic[_Key]):
         return {key: LogitRows(rows, index, 1) for index, key in enumerate(complete_keys)}
 
     def close(self, key: _Key) -> None:
-        """Release the cache of a task."""
+        """Release a task's lease of the cache."""
         lease = self._leases.pop(key, None)
         if lease is not None:
             self._cache.close(lease)

@@ -56,9 +56,9 @@ class Engine(ChatMethods, AsyncMethods):
 
     Attributes:
         model: the weights.
-        vocabulary: its tokens.
+        vocabulary: the model's tokens.
         chat_template: the chat template, if the model has one.
-        bos: ids that precede a string prompt (none for most models).
+        bos: the ids that precede a string which the model continues (none for most models).
         scheduler: runs the batch.
         ranks: the processes that hold the other parts of the model; None if the model is not split.
     """
@@ -78,11 +78,11 @@ class Engine(ChatMethods, AsyncMethods):
         token_budget: int = 512,
         describe: bool | None = None,
     ) -> None:
-        """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves its memory
-        (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its
-        own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same tokens,
-        which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward pass.
-        `describe`: the default of `Options.describe`. None: True if descriptions help a model of this size.
+        """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves the cache's
+        memory (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with
+        its own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same
+        tokens, which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward
+        pass. `describe`: the default of `Options.describe`; None: True if descriptions help a model of this size.
 
         Raises:
             OptionError: `token_budget` or an id in `bos` is out of range.
@@ -372,7 +372,7 @@ class Engine(ChatMethods, AsyncMethods):
         return self._prompts.encode(prompt, raw=raw)
 
     def describe_prompt(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
-        """The prompt with a description of the specification, if the engine describes them by default."""
+        """The prompt with a description of the specification. Unchanged unless the engine has `describe=True`."""
         if not self._maker.describes_by_default:
             return prompt
         return Instructions(self._prompts, grammar, raw=raw).describe(prompt, is_required=False)

@@ -21,8 +21,9 @@ p(output) / bound(root). The bound of the root does not depend on the output.
 
 Source: constrained adaptive rejection sampling (CARS, arXiv 2510.01902).
 Cost: one forward pass for each new prefix, with the forced tokens after it; 12 bytes or more for each of its allowed
-tokens. Of more than 4,096 allowed tokens, those less than 1e-11 times as likely as the most likely one are dropped.
-Not supported: parameters that change the model's distribution (except the temperature), tools, drafts, scores.
+tokens. If more than 4,096 tokens are allowed, those less than 1e-11 times as likely as the most likely one are dropped.
+Not supported: output without a constraint, parameters that change the model's distribution (except the temperature),
+tools, `reasoning_end`, drafts, `score_forced` and log probabilities.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from guided.sampling.sampler import refusal, uniform
 __all__ = ["ExactSequence", "Sampling", "check_sampling"]
 
 Sampling: TypeAlias = Literal["masked", "exact"]
-# Of more allowed tokens than this, those that are much less likely than the most likely one are dropped.
+# If more tokens than this are allowed, those that are much less likely than the most likely one are dropped.
 _MIN_KEPT_TOKENS: Final = 4096
 _LOG_NEGLIGIBLE_RATIO: Final = log(1e-11)
 # A lower temperature chooses the same outputs: models cannot resolve smaller differences of logits. The scaled log
@@ -119,7 +120,7 @@ class ExactSequence(Sequence):
     def __init__(self, *args: Any, max_passes: int, **options: Any) -> None:
         super().__init__(*args, **options)
         self.can_run_ahead = False
-        self._max_passes, self._passes = max_passes, 0
+        self._max_passes, self._pass_count = max_passes, 0
         self._root: _Prefix | None = None
         self._cached_tokens: list[int] = []  # the tokens whose keys and values are in the cache
         self._draws = count()
@@ -187,10 +188,10 @@ class ExactSequence(Sequence):
 
         Return the prefix that ends with `tokens`; the prefixes for the forced tokens are linked below it.
         """
-        if self._passes >= self._max_passes:
+        if self._pass_count >= self._max_passes:
             hint = "raise max_passes, or sample with the masks alone: sampling='masked'"
-            raise LimitExceeded("max_passes", self._passes + 1, self._max_passes, hint=hint)
-        self._passes += 1
+            raise LimitExceeded("max_passes", self._pass_count + 1, self._max_passes, hint=hint)
+        self._pass_count += 1
         forced_tokens, temperatures = list[int](), [self.current_params().temperature]
         for token in masks.matcher.forced_tokens():
             masks.invalidate()
@@ -203,15 +204,15 @@ class ExactSequence(Sequence):
         masks.fill(self.budget(len(tokens) + len(forced_tokens)))
         bits = masks.row().allowed
         assert bits is not None
-        allowed = [np.array([token]) for token in forced_tokens]
-        allowed.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
+        allowed_by_prefix = [np.array([token]) for token in forced_tokens]
+        allowed_by_prefix.append(bits_of(bits)[: self.vocabulary.size].nonzero()[0])
         masks.matcher.rollback(len(forced_tokens))
         ids = [*self.prompt, *tokens, *forced_tokens]
         logits = yield forward_to(ids, len(forced_tokens) + 1, self._cached_tokens)
         assert isinstance(logits, LogitRows)
         self._cached_tokens, self.prompt_is_read = ids, True
         rows = logits.tensor[:, : self.vocabulary.size]
-        prefixes = [_make_prefix(*row) for row in zip(rows, allowed, temperatures, strict=True)]
+        prefixes = [_make_prefix(*row) for row in zip(rows, allowed_by_prefix, temperatures, strict=True)]
         for parent, child in zip(prefixes[-2::-1], prefixes[:0:-1], strict=True):
             parent.children[0] = child
             parent.reduce_bound(0, child.log_bound)

@@ -230,13 +230,13 @@ def decode_captures(captures: Mapping[str, Sequence[bytes]]) -> dict[str, list[s
 
 def text_with_names(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, list[int]]:
     """The text of tokens, including the names of control tokens, and the offset at which each token begins."""
-    utf8, text, starts = codecs.getincrementaldecoder("utf-8")("replace"), list[str](), list[int]()
+    utf8, pieces, starts = codecs.getincrementaldecoder("utf-8")("replace"), list[str](), list[int]()
     size = 0
     for token in tokens:
         starts.append(size)
         name = vocabulary.special_tokens.get(token)
         data = vocabulary.token_bytes(token) or b""
-        text.append(utf8.decode(data) if name is None else utf8.decode(b"", True) + name)
-        size += len(text[-1])
-    text.append(utf8.decode(b"", True))
-    return "".join(text), starts
+        pieces.append(utf8.decode(data) if name is None else utf8.decode(b"", True) + name)
+        size += len(pieces[-1])
+    pieces.append(utf8.decode(b"", True))
+    return "".join(pieces), starts

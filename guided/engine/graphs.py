@@ -72,7 +72,7 @@ class _Graph(NamedTuple):
 
 
 class StepGraphs:
-    """The graphs of a model, over the paged cache that `attention` reads and with its attention kernel."""
+    """The graphs of a model. They read the paged cache of `attention`, with its kernel."""
 
     def __init__(self, model: Model, attention: PagedAttention, capture: Capture) -> None:
         self._model, self._attention, self._capture = model, attention, capture
@@ -139,16 +139,17 @@ class StepGraphs:
         """The input tensors of a batch, padded to the shape."""
         assert isinstance(batch.plan, PagedPlan)
         inputs, tables = self._padding(shape), batch.plan.tables
-        n, sequences, block = len(batch.tokens), len(tables), self._block_size
+        n, sequences, block_size = len(batch.tokens), len(tables), self._block_size
         counts, lengths = np.array(batch.counts), np.array(batch.lengths)
-        row = np.repeat(np.arange(sequences), counts)
+        sequence_indices = np.repeat(np.arange(sequences), counts)  # for each token
         ends = counts.cumsum()
-        positions = np.arange(n) + (lengths - ends)[row]
+        positions = np.arange(n) + (lengths - ends)[sequence_indices]
         widths = np.fromiter(map(len, tables), np.int64, sequences)
         is_used = np.arange(self._max_blocks) < widths[:, None]
         inputs["tables"][:sequences][is_used] = np.fromiter(chain.from_iterable(tables), np.int32, int(widths.sum()))
         inputs["tokens"][:n], inputs["positions"][:n] = batch.tokens, positions
-        inputs["slots"][:n] = inputs["tables"][row, positions // block].astype(np.int64) * block + positions % block
+        blocks = inputs["tables"][sequence_indices, positions // block_size].astype(np.int64)
+        inputs["slots"][:n] = blocks * block_size + positions % block_size
         inputs["lengths"][:sequences] = lengths
         if shape.max_queries > 1:
             for name, values in (("queries", ends), ("keys", lengths.cumsum())):
@@ -178,7 +179,7 @@ class CudaCapture:
         """Run once on a separate stream to compile kernels and allocate workspaces. Then capture on this stream."""
         with _CAPTURE_LOCK, torch.cuda.device(self._device):
             current_stream = torch.cuda.current_stream()
-            side_stream = self._stream = self._stream or _new_stream()  # torch's default is on the first device
+            side_stream = self._stream = self._stream or _new_stream()  # torch's default stream is on the first device
             side_stream.wait_stream(current_stream)
             with torch.cuda.stream(side_stream):
                 run()

@@ -40,8 +40,9 @@ class Instructions:
         reader: encodes the request's prompt.
         grammar: the specification of the answer, if there is one.
         raw: whether the model continues a string prompt instead of answering it as a message.
-        is_free_text: whether the grammar allows any text, so that it is not described.
-        has_tools: whether the request has tools, even if the model must not call them. A description is then optional.
+        is_free_text: whether the grammar allows any text; then there is nothing to describe.
+        has_tools: whether the request has tools, even if the model must not call them. Then it is no error if there is
+            nothing to describe.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Instructions:
             OptionError: a description is required, but the constraint cannot be described or there is no conversation.
         """
         is_templated = self._reader.is_templated(prompt, raw=self._raw)
-        chat = self._reader.conversation(prompt) if is_templated else None
+        chat = self._reader.to_conversation(prompt) if is_templated else None
         if chat is None and not is_required:
             return prompt
         description = self._describe_specification(chat, with_samples=is_required)
@@ -91,7 +92,7 @@ class Instructions:
         if self._grammar is not None:
             reason = _NO_TEMPLATE
             if self._reader.is_templated(prompt, raw=self._raw):
-                chat, reason = self._reader.conversation(prompt), "the model continues the last message"
+                chat, reason = self._reader.to_conversation(prompt), "the model continues the last message"
         if chat is None or chat.continue_final_message or not chat.add_generation_prompt:
             raise OptionError(f"think_first lets the model write before its answer, but {reason}", option="think_first")
         if thoughts != "answer":

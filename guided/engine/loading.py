@@ -71,7 +71,9 @@ def load(
         ):  # fmt: skip
             if value:
                 hint = "leave this option out, or use one process"
-                raise UnsupportedError("a model in several processes does not support it", pointer=option, hint=hint)
+                raise UnsupportedError(
+                    "a model in several processes does not support this option", pointer=option, hint=hint
+                )
         return _load_split(find_model(name, revision), weight_dtype, target_device, tensor_parallel, pipeline_parallel)
     config = None if adapter is None else read_lora_config(adapter)  # report its errors before loading the model
     model_path = find_model(name, revision)
@@ -91,9 +93,11 @@ def load(
     return EngineParts(parts, draft=drafter.model)
 
 
-def _load_split(path: Path, dtype: torch.dtype | None, device: torch.device, tensor: int, pipeline: int) -> EngineParts:
+def _load_split(
+    path: Path, dtype: torch.dtype | None, device: torch.device, tensor_size: int, pipeline_size: int
+) -> EngineParts:
     """Load one part of the model in this process, and each other part in a separate process."""
-    ranks = Ranks(path, dtype=dtype, device=device, tensor=tensor, pipeline=pipeline)
+    ranks = Ranks(path, dtype=dtype, device=device, tensor_size=tensor_size, pipeline_size=pipeline_size)
     try:
         return EngineParts(load_pretrained(path, dtype=dtype, device=ranks.device, parallel=ranks.parallel), ranks)
     except BaseException:

@@ -24,7 +24,7 @@ _NEWEST_WEIGHT: Final = 0.5  # the weight of the newest pass in the averages
 
 
 class LongChunks:
-    """Decides how many tokens of long text the next pass may read. `seconds`: the time that they may add to the
+    """Decides how many tokens of long text the next pass may read. `seconds`: the time that these tokens may add to the
     pass."""
 
     def __init__(self, seconds: float) -> None:
@@ -54,18 +54,20 @@ def _update_average(average: float | None, newest: float) -> float:
     return newest if average is None else average + _NEWEST_WEIGHT * (newest - average)
 
 
-def divide_tokens(running: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
-    """Divide `tokens_left` tokens among the running tasks: first the decoding tasks, then the tasks with long text.
+def divide_tokens(running_tasks: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
+    """Divide `tokens_left` tokens among the running tasks: first the tasks with short text, such as decoding ones, then
+    the tasks with long text. If there are no tasks with short text, the limit of `long_chunks` does not apply.
 
-    Among the latter, half of the tokens are reserved for the first task in order. The other tasks with its priority
-    share the rest, shortest first. The first task also gets what they leave. So a long prompt does not delay later
-    short prompts, and they do not delay the long one.
+    Half of the tokens for long text are reserved for the first such task in order. The other tasks with its priority
+    share the other half, shortest first. Tasks with a lower priority get only tokens that the first task does not need.
+    The first task also gets all tokens that are left over. So a long prompt does not delay short prompts that arrive
+    later, and short prompts do not delay the long one.
     """
     shares_by_task = dict[Task, int]()
-    for task in sorted(task for task in running if task.unread <= SHORT_LENGTH):
+    for task in sorted(task for task in running_tasks if task.unread <= SHORT_LENGTH):
         shares_by_task[task] = min(task.unread, tokens_left)
         tokens_left -= shares_by_task[task]
-    long_tasks = sorted(task for task in running if task.unread > SHORT_LENGTH)
+    long_tasks = sorted(task for task in running_tasks if task.unread > SHORT_LENGTH)
     if long_tasks:
         first, tokens_left = long_tasks[0], long_chunks.tokens(tokens_left) if shares_by_task else tokens_left
         shares_by_task[first], half = 0, (tokens_left + 1) // 2  # 0 keeps its position in the order

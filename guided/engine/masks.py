@@ -104,7 +104,7 @@ class Masks:
         self._row_seconds = self._preparation_seconds
         self._unbudgeted.pop(row, None)
         self._ramps.pop(row, None)
-        if self._is_tight(tokens_left, row):
+        if self._needs_whole_budget(tokens_left, row):
             self._fill_row(self._bits, row, tokens_left)
             seconds = self._call_seconds  # the time of the row that is applied
             if self.matcher.budget_bound:
@@ -117,8 +117,9 @@ class Masks:
             self._preparation_seconds = 0.0
         self._filled_count = row + 1
 
-    def _is_tight(self, tokens_left: int, row: int) -> bool:
-        """Whether the budget may remove tokens here, or needs a ramp. If so, compute the ramp; if not, fill the row."""
+    def _needs_whole_budget(self, tokens_left: int, row: int) -> bool:
+        """Whether the row must still be filled under the whole budget. If not, half of the budget removed no token, and
+        the row is filled. If half of the budget does not suffice for an output, compute the ramp."""
         if not self._max_penalty:
             return True
         try:  # can the output be completed with half of the budget?
@@ -127,21 +128,21 @@ class Masks:
         except BudgetError:
             self._preparation_seconds = 0.0  # that time was spent on the ramp, and is not counted
             min_tokens = self.matcher.min_tokens_to_finish()
-            rows = np.zeros((2, len(self._all_tokens)), np.int32)
-            longer = self._fill_row(rows, 0, tokens_left) & ~self._fill_row(rows, 1, min_tokens)
+            bitmask = np.zeros((2, len(self._all_tokens)), np.int32)
+            longer = self._fill_row(bitmask, 0, tokens_left) & ~self._fill_row(bitmask, 1, min_tokens)
             if longer.any():
                 self._ramps[row] = Ramp(self._max_penalty * (1 - (tokens_left - min_tokens) / min_tokens), longer)
             return True
 
-    def _fill_row(self, rows: Bits, row: int, tokens_left: int | None) -> Bits:
-        """Fill a row of `rows`, and return it."""
+    def _fill_row(self, bitmask: Bits, row: int, tokens_left: int | None) -> Bits:
+        """Fill a row of `bitmask`, and return it."""
         start = perf_counter()
-        is_masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=tokens_left)
+        is_masked = self.matcher.fill_next_token_bitmask(bitmask, row, max_tokens=tokens_left)
         self._call_seconds = perf_counter() - start
         self._row_seconds += self._call_seconds
         if not is_masked:
-            rows[row] = self._all_tokens
-        words: Bits = rows[row]
+            bitmask[row] = self._all_tokens
+        words: Bits = bitmask[row]
         return words
 
     def allows(self, token: int, row: int = 0) -> bool:

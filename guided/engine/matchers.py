@@ -4,7 +4,7 @@ In: a grammar, and the options of a request. Out: a function that makes the matc
 inside out:
 
     GrammarMatcher      the specification
-    HealingMatcher      first, the end of the prompt, in new tokens           heal_prompt
+    HealingMatcher      first, the removed end of the prompt                  heal_prompt
     CanonicalMatcher    only tokens that the tokenizer itself would produce   canonical
     ReasoningGate       first, free reasoning                                 reasoning_end
 """

@@ -6,8 +6,8 @@
 It behaves like nanochat, but without some of nanochat's limits and faults:
 
 - A row that has ended is not decoded further. While other rows continue, its entry is the end token, with mask 0.
-- Forced tokens are read in one forward pass, and no tokens are sampled and discarded in their place. Each has its own
-  column.
+- Forced tokens are read in one forward pass, and no tokens are sampled and discarded in their place. Each forced token
+  has its own column.
 - Row i uses seed `seed` + i, so a row does not depend on the number of rows.
 - The calculator can read every call and always returns a result, possibly "error: ...". With tools, the text is UTF-8,
   and the model writes no other control tokens.
@@ -100,13 +100,15 @@ class NanochatEngine:
 
     def _columns(self, events: Iterator[tuple[int, StreamEvent]], rows: int) -> Iterator[tuple[list[int], list[int]]]:
         queued_tokens = [deque[tuple[int, int]]() for _ in range(rows)]  # not yielded yet, for each row
-        is_ended = [False] * rows
+        has_ended = [False] * rows
         for row, event in events:
             queued_tokens[row].extend((token, int(not event.forced)) for token in event.tokens)
             if event.result is not None:
-                is_ended[row] = True
+                has_ended[row] = True
                 if event.result.finish_reason == "stop":
                     queued_tokens[row].append((self.end, 1))
-            while any(queued_tokens) and all(queue or end for queue, end in zip(queued_tokens, is_ended, strict=True)):
+            while any(queued_tokens) and all(
+                queue or ended for queue, ended in zip(queued_tokens, has_ended, strict=True)
+            ):
                 column = [queue.popleft() if queue else (self.end, 0) for queue in queued_tokens]
                 yield [token for token, _ in column], [mask for _, mask in column]

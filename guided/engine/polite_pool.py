@@ -9,10 +9,11 @@ thread also cannot leave this policy again.
 So a call starts at a low priority. Once it has run for `LONG_CALL` seconds, its thread gets the policy SCHED_IDLE, and
 is replaced when the call ends. Time between tokens (p99, ms) in 50 streams of SmolLM2 on two cores, while the server
 also ran the twenty most expensive requests that a search had found: low priority 237 to 343, this pool 145 to 301,
-SCHED_IDLE from the beginning 85 to 218 (but see above). Without these requests: 59 to 95.
+SCHED_IDLE from the beginning 85 to 218 (but short calls may then take seconds). Without these requests: 59 to 95.
 
-Only streams need this. A batch whose answers are read when all are complete waits for its long calls, and on a busy
-machine they would hardly run. So the calls of a pool with `yields = False` keep their low priority.
+Only streams need this. If all answers of a batch are read together at the end, the caller waits for the long calls too,
+and under SCHED_IDLE they would hardly run on a busy machine. So the calls of a pool with `yields = False` keep their
+low priority.
 
 Cost: a wake-up every 5 ms while a call runs, and a new thread for each long call. On systems other than Linux this is
 an ordinary pool.
@@ -49,10 +50,10 @@ class PolitePool(Executor):
 
     def __init__(self, size: int, name: str, *, yields: bool = True) -> None:
         self.yields = yields
-        # Pools of one thread each; None: not started yet.
-        self._idle_threads: list[ThreadPoolExecutor | None] = [None] * size
-        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._running = set[Future[Any]]()
+        # Executors of one thread each; None: the thread has not been started.
+        self._free_threads: list[ThreadPoolExecutor | None] = [None] * size
+        self._queued_calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._running_futures = set[Future[Any]]()
         self._lock, self._name, self._is_closed = threading.Lock(), name, False
 
     def submit(self, call: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
@@ -61,7 +62,7 @@ class PolitePool(Executor):
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("the pool is closed")
-            self._waiting.append((future, lambda: call(*args, **kwargs)))
+            self._queued_calls.append((future, lambda: call(*args, **kwargs)))
             self._dispatch()
         return future
 
@@ -69,25 +70,25 @@ class PolitePool(Executor):
         """Accept no further calls. `cancel_futures`: cancel the queued calls. `wait`: wait for all remaining calls."""
         with self._lock:
             self._is_closed = True
-            cancelled = [future for future, _ in self._waiting] if cancel_futures else []
+            cancelled = [future for future, _ in self._queued_calls] if cancel_futures else []
             if cancel_futures:
-                self._waiting.clear()
-            idle_threads, self._idle_threads = self._idle_threads, []
-            remaining = list(self._running | {future for future, _ in self._waiting})
+                self._queued_calls.clear()
+            free_threads, self._free_threads = self._free_threads, []
+            open_futures = list(self._running_futures | {future for future, _ in self._queued_calls})
         for future in cancelled:  # without the lock, since this runs the future's callbacks
             future.cancel()
-        for thread in idle_threads:
+        for thread in free_threads:
             if thread is not None:
                 thread.shutdown(wait)
         if wait:
-            wait_for(remaining)
+            wait_for(open_futures)
 
     def _dispatch(self) -> None:
         """Start queued calls on the free threads. The caller holds the lock."""
-        while self._waiting and self._idle_threads:
-            thread = self._idle_threads.pop() or ThreadPoolExecutor(1, self._name, lower_priority)
-            future, call = self._waiting.popleft()
-            self._running.add(future)
+        while self._queued_calls and self._free_threads:
+            thread = self._free_threads.pop() or ThreadPoolExecutor(1, self._name, lower_priority)
+            future, call = self._queued_calls.popleft()
+            self._running_futures.add(future)
             thread.submit(self._run, thread, future, call)
 
     def _run(self, executor: ThreadPoolExecutor, future: Future[Any], call: Callable[[], Any]) -> None:
@@ -107,11 +108,11 @@ class PolitePool(Executor):
                 executor.shutdown(wait=False)
                 reusable = None  # the next call gets a new thread
         with self._lock:
-            self._running.discard(future)
-            if self._is_closed and not self._waiting:
+            self._running_futures.discard(future)
+            if self._is_closed and not self._queued_calls:
                 executor.shutdown(wait=False)
             else:
-                self._idle_threads.append(reusable)
+                self._free_threads.append(reusable)
                 self._dispatch()
 
 
@@ -142,9 +143,9 @@ class _CallWatch:
             self._has_calls.wait()
             sleep(_CHECK_INTERVAL)
             with self._lock:
-                for thread, begin in self._begin_times.items():
-                    if monotonic() - begin > LONG_CALL and set_idle_policy(thread):
-                        self._begin_times[thread] = float("inf")
+                for thread_id, begin in self._begin_times.items():
+                    if monotonic() - begin > LONG_CALL and set_idle_policy(thread_id):
+                        self._begin_times[thread_id] = float("inf")
                 if not self._begin_times:
                     self._has_calls.clear()
 

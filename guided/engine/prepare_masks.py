@@ -1,9 +1,10 @@
 """Prepares the masks of many sequences on several threads, while the model runs on an accelerator.
 
-In a large batch under budgets, filling the masks one after the other takes longer than a forward pass on a GPU. Here
-several threads compute, without the GIL, what the masks need, and the grammars cache it. `Stepper.fill_mask` then fills
-the masks one after the other, which is quick. Errors are ignored here; `fill_mask` reports them. Sequences whose last
-mask was quick are skipped, because handing a mask to a thread takes as long as filling a quick one.
+In: the steppers of the batch. Out: nothing; the caches of the grammars then contain what the next masks need. In a
+large batch under budgets, filling the masks one after the other takes longer than a forward pass on a GPU. Here several
+threads compute the contents of these caches, without the GIL. `Stepper.fill_mask` then fills the masks one after the
+other, which is quick. Errors are ignored here; `fill_mask` reports them. Sequences whose last mask was quick are
+skipped, because handing a mask to a thread takes as long as filling a quick one.
 
 The threads are kept, since starting a thread takes longer than filling most masks. Cost for the caller: about 20 us per
 thread.
@@ -33,23 +34,23 @@ def prepare_masks(steppers: Iterable[Stepper]) -> None:
     count = min(_HELPERS + 1, _cores(), len(requests) // _MIN_MASKS)
     if count < 2:
         return
-    parts = [requests[len(requests) * i // count : len(requests) * (i + 1) // count] for i in range(count)]
+    shares = [requests[len(requests) * i // count : len(requests) * (i + 1) // count] for i in range(count)]
     futures = list[Future[list[float]]]()
     try:
-        for part in parts[1:]:
-            futures.append(_pool().submit(_prepare, part))
+        for share in shares[1:]:
+            futures.append(_pool().submit(_prepare, share))
     except RuntimeError:  # no more threads can be started, or the interpreter is ending: the masks are filled later
         _pool().shutdown(cancel_futures=True)  # calls that have not started must not run during the next steps
         _pool.cache_clear()
         return
     try:
-        durations = [_prepare(parts[0])]
+        seconds_by_share = [_prepare(shares[0])]
     finally:
         wait(futures)  # the matchers are in use until then
-    durations += (future.result() for future in futures)
-    for part, seconds in zip(parts, durations, strict=True):
-        for (stepper, *_), duration in zip(part, seconds, strict=True):
-            stepper.record_preparation(duration)
+    seconds_by_share += (future.result() for future in futures)
+    for share, durations in zip(shares, seconds_by_share, strict=True):
+        for (stepper, *_), seconds in zip(share, durations, strict=True):
+            stepper.record_preparation(seconds)
 
 
 def _prepare(requests: list[tuple[Stepper, _core.Matcher, int]]) -> list[float]:

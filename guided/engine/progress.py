@@ -1,8 +1,8 @@
 """The progress of a batch: figures for programs, and a progress bar for people.
 
-In: the outcomes of a batch as they arrive. Out: calls of a function with `BatchProgress`, or a bar on standard error,
-which tqdm draws. The bar appears after two seconds and remains as a line when the batch ends. It is redrawn five times
-a second on a terminal, and every ten seconds elsewhere.
+In: the events of a batch as they arrive, and the end of each request. Out: calls of a function with `BatchProgress`, or
+a bar on standard error, which tqdm draws. The bar appears after two seconds and remains as a line when the batch ends.
+It is redrawn five times a second on a terminal, and every ten seconds elsewhere.
 
 The estimate of the remaining time counts tokens, which arrive steadily. Concurrent requests end at about the same time,
 so an estimate that counts requests would jump.
@@ -69,18 +69,19 @@ class BatchProgress:
 
     def _format_figures(self) -> str:
         seconds_left = self.seconds_left
-        remaining = (
+        time_left = (
             "" if seconds_left is None or self.done >= self.total else f", {_format_duration(seconds_left)} left"
         )
         elapsed = _format_duration(self.seconds)
-        return f"{self.tokens:,} tokens in {elapsed}, {self.tokens_per_second:.0f} tokens/s{remaining}"
+        return f"{self.tokens:,} tokens in {elapsed}, {self.tokens_per_second:.0f} tokens/s{time_left}"
 
 
 ShowProgress: TypeAlias = Callable[[BatchProgress], None]
 
 
 class Meter:
-    """Counts the tokens and requests of a batch. Reports them to `show`, or to standard error if `show` is True."""
+    """Counts the tokens and requests of a batch, and reports them: to the function `show`, on standard error if `show`
+    is True, nowhere if it is False."""
 
     def __init__(self, total: int, show: ShowProgress | bool) -> None:
         self._total, self._begin = total, time.perf_counter()

@@ -1,8 +1,8 @@
 """Encodes prompts as ids that the model can read.
 
-In: a string, messages for the chat template, or ids. Out: at least one id, and few enough to leave space for an output.
-If the model has a chat template, a string is sent as a user message. Otherwise, or with `raw`, the model continues the
-string.
+In: a string, messages for the chat template, or ids. Out: ids: at least one, and few enough that the model's context
+has space for an output. If the model has a chat template, a string is sent as a user message. Otherwise, or with `raw`,
+the model continues the string.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PromptReader:
 
     Attributes:
         template: the chat template, if the model has one.
-        bos: ids that precede a string prompt.
+        bos: the ids that precede a string which the model continues.
     """
 
     vocabulary: Vocabulary
@@ -64,8 +64,8 @@ class PromptReader:
         self.check(ids, reserve=1)
         return ids
 
-    def conversation(self, prompt: Prompt) -> Conversation:
-        """The conversation of a prompt that the chat template renders (`is_templated`).
+    def to_conversation(self, prompt: Prompt) -> Conversation:
+        """The conversation of a prompt for which `is_templated` is true.
 
         Raises:
             GuidedError: the model has no chat template, there are no messages, or one of them is malformed.
@@ -73,7 +73,9 @@ class PromptReader:
         if isinstance(prompt, Conversation):
             chat = prompt
         else:
-            chat = Conversation([{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt))
+            chat = Conversation(
+                [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _as_messages(prompt)
+            )
         self._require_template().check_messages(chat)
         return chat
 
@@ -107,7 +109,7 @@ class PromptReader:
         return self.template
 
     def _is_token_ids(self, prompt: Prompt) -> bool:
-        """Whether a prompt consists of numbers."""
+        """Whether a prompt is a sequence of numbers. An empty sequence counts as one if there is no chat template."""
         if isinstance(prompt, Conversation):
             return False
         return bool(prompt or self.template is None) and all(issubclass(kind, Real) for kind in set(map(type, prompt)))
@@ -146,17 +148,17 @@ def read_token_ids(items: Iterable[object]) -> list[int]:
 
 def has_description(chat: Conversation, description: Description) -> bool:
     """Whether a message already contains the description, or the specification itself."""
-    return any(description.is_in(text) for message in chat.messages for text in _texts(message))
+    return any(description.is_in(text) for message in chat.messages for text in _text_contents(message))
 
 
-def _messages(prompt: object) -> Sequence[Message]:
+def _as_messages(prompt: object) -> Sequence[Message]:
     return cast("Sequence[Message]", prompt)
 
 
-def _texts(message: Message) -> list[str]:
+def _text_contents(message: Message) -> list[str]:
     content = message.get("content")
-    parts = content if isinstance(content, list | tuple) else [{"text": content}]
-    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    content_parts = content if isinstance(content, list | tuple) else [{"text": content}]
+    texts = [part.get("text") for part in content_parts if isinstance(part, Mapping)]
     return [text for text in texts if isinstance(text, str)]
 
 

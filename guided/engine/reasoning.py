@@ -59,7 +59,7 @@ class ReasoningGate:
         self, answer: ForkingMatcher, end: Sequence[int], vocabulary: Vocabulary, *, limit: int | None = None
     ) -> None:
         """`limit`: the maximum number of tokens before the end marker."""
-        self._answer, self._end, self._vocabulary, self._limit = answer, tuple(end), vocabulary, limit
+        self._answer, self._marker, self._vocabulary, self._limit = answer, tuple(end), vocabulary, limit
         self._matched_counts = [0]  # for each prefix of the reasoning: the number of marker tokens that its end matches
         self._answer_length = 0  # the number of tokens in the answer
         self._budget_bound = False  # whether the budget removed tokens from the last mask of the reasoning
@@ -67,7 +67,7 @@ class ReasoningGate:
     @property
     def has_ended(self) -> bool:
         """Whether the reasoning has ended."""
-        return self._matched_counts[-1] == len(self._end)
+        return self._matched_counts[-1] == len(self._marker)
 
     @property
     def answer(self) -> ForkingMatcher:
@@ -77,11 +77,11 @@ class ReasoningGate:
     @property
     def end_text(self) -> str:
         """The end marker as text, without control tokens."""
-        return self._vocabulary.decode(self._end).decode("utf-8", "replace")
+        return self._vocabulary.decode(self._marker).decode("utf-8", "replace")
 
     def is_boundary(self, token: int) -> bool:
         """Whether a token may complete the end marker."""
-        return not self.has_ended and token in self._end
+        return not self.has_ended and token in self._marker
 
     @property
     def budget_bound(self) -> bool:
@@ -96,15 +96,15 @@ class ReasoningGate:
             return self._answer.fill_next_token_bitmask(bitmask, row, max_tokens=max_tokens)
         tokens_left = None if max_tokens is None else max_tokens - 1 - self._answer.min_tokens_to_finish()
         if self._limit is not None:
-            limit = self._limit + len(self._end) - len(self._matched_counts)
+            limit = self._limit + len(self._marker) - len(self._matched_counts)
             tokens_left = limit if tokens_left is None else min(tokens_left, limit)
         words = bitmask[row]
-        self._budget_bound = tokens_left is not None and tokens_left < len(self._end)
+        self._budget_bound = tokens_left is not None and tokens_left < len(self._marker)
         words[:] = 0 if self._budget_bound else _text_row(self._vocabulary)
-        for token in set(self._end):
+        for token in set(self._marker):
             bit = np.int32(np.uint32(1 << token % 32).view(np.int32))
             if self._continues(token) and (
-                tokens_left is None or len(self._end) - self._matched_after(token) <= tokens_left
+                tokens_left is None or len(self._marker) - self._count_matched_after(token) <= tokens_left
             ):
                 words[token // 32] |= bit
             else:
@@ -120,7 +120,7 @@ class ReasoningGate:
             return is_accepted
         if not self._continues(token):
             return False
-        self._matched_counts.append(self._matched_after(token))
+        self._matched_counts.append(self._count_matched_after(token))
         return True
 
     def rollback(self, n: int, /) -> None:
@@ -135,7 +135,7 @@ class ReasoningGate:
 
     def fork(self) -> ReasoningGate:
         """An independent copy in the same state."""
-        copy = ReasoningGate(self._answer.fork(), self._end, self._vocabulary, limit=self._limit)
+        copy = ReasoningGate(self._answer.fork(), self._marker, self._vocabulary, limit=self._limit)
         copy._matched_counts, copy._answer_length = list(self._matched_counts), self._answer_length
         return copy
 
@@ -153,16 +153,16 @@ class ReasoningGate:
 
     def min_tokens_to_finish(self) -> int:
         """The number of tokens that complete the marker, plus the length of the shortest answer."""
-        return len(self._end) - self._matched_counts[-1] + self._answer.min_tokens_to_finish()
+        return len(self._marker) - self._matched_counts[-1] + self._answer.min_tokens_to_finish()
 
-    def _matched_after(self, token: int) -> int:
+    def _count_matched_after(self, token: int) -> int:
         """The number of marker tokens that are matched after this token."""
-        candidate = (*self._end[: self._matched_counts[-1]], token)
-        return next(n for n in range(len(candidate), -1, -1) if self._end[:n] == candidate[len(candidate) - n :])
+        candidate = (*self._marker[: self._matched_counts[-1]], token)
+        return next(n for n in range(len(candidate), -1, -1) if self._marker[:n] == candidate[len(candidate) - n :])
 
     def _continues(self, token: int) -> bool:
         """Whether a token continues the reasoning or the marker."""
-        return self._is_text(token) or (token in self._end and self._matched_after(token) > 0)
+        return self._is_text(token) or (token in self._marker and self._count_matched_after(token) > 0)
 
     def _is_text(self, token: int) -> bool:
         return is_allowed(_text_row(self._vocabulary), token)

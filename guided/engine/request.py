@@ -67,16 +67,16 @@ class Options(RequestOptions, total=False):
     r"""The options of a request, by keyword. Defaults are in parentheses.
 
     Attributes:
-        raw: whether the model continues the prompt as it is (False). If not, and the model has a chat template, a
-            string prompt is sent as a user message.
+        raw: whether the model continues the prompt as it is (False). Otherwise a string prompt is sent as a user
+            message, if the model has a chat template.
         max_tokens: the budget in tokens (256), including forced tokens but excluding the end token; fewer if the
-        context has less space. 0 is possible with `prompt_logprobs`: the model reads the prompt and writes nothing.
+            context has less space. 0 is possible with `prompt_logprobs`: the model reads the prompt and writes nothing.
         temperature (0: greedy), top_k, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
             logit_bias, allowed_token_ids, bad_words, min_tokens: see `SamplingParams`.
         dialect, search, classes: for a constraint that is a regular expression; see `GrammarCompiler.compile_regex`.
         registry: URI -> schema, for references to other documents in a constraint that is a JSON Schema or a type.
         documents: name -> text, for `x-guided-quote` in a constraint that is a JSON Schema or a type; see
-        `guided.Quote`.
+            `guided.Quote`.
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
             classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: for a constraint that is
             a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. The defaults are those
@@ -94,7 +94,7 @@ class Options(RequestOptions, total=False):
             and optional members end before they are cut. 0 disables it. See `Result.budget_bound`.
         drafts: the maximum number of tokens to draft for each forward pass: by default 4 if the engine has a draft
             model, otherwise 0. Without a draft model, a positive value enables prompt-lookup drafting from the prompt
-            and the output. Drafts never change the output; correct drafts make it faster.
+            and the output. Drafts never change the output; correct drafts make generation faster.
         reasoning_end: the control tokens or text that end the reasoning of a model, such as "</think>". The constraint
             applies to the text after them, and `Result.reasoning` contains the reasoning. None: the constraint applies
             from the beginning. Without any constraint, the answer is restricted to UTF-8 without control tokens.
@@ -114,15 +114,16 @@ class Options(RequestOptions, total=False):
             output that is not JSON is one value. A stream yields each value once it is final.
         retry_below: the confidence below which a value is written again (0.5).
         max_passes: the maximum number of forward passes (1000). With sampling="exact", exceeding it raises
-            LimitExceeded. With `retries`, no more values are written again after this many.
+            LimitExceeded. With `retries`, it is the maximum number of passes for other versions; after that, no value
+            is written again.
         tools: the tools that the model may call, see `Tool`. Without a constraint, they may be called anywhere; the
-            text is then restricted to UTF-8 without other control tokens. In a composed constraint, they may be called
-            where it contains `tool.segment`. Their results count as output.
+            text is then restricted to UTF-8 without control tokens other than those of the tools. In a composed
+            constraint, they may be called where it contains `tool.segment`. Their results count as output.
         think_first: let the model write free text before the constrained answer. An integer: the maximum number of
-            tokens of thoughts. "answer": a free answer in at most half of max_tokens, which the model then writes again
-            in the required form. The prompt must be a conversation. max_tokens covers both parts, and the free text
-            always leaves enough for the shortest answer. It becomes `Result.reasoning`. With `reasoning_end`, the
-            integer limits the model's own reasoning instead. (None)
+            tokens of thoughts. "answer": the model first answers freely in at most half of max_tokens, and then writes
+            this answer again in the required form. The prompt must be a conversation. max_tokens covers both parts, and
+            the free text always leaves enough for the shortest answer. The free text becomes `Result.reasoning`. With
+            `reasoning_end`, the integer limits the model's own reasoning instead. (None)
         describe: add a description of the constraint to the system message: the structure of a schema or type, the
             choices, or examples for a regular expression or grammar. For a structural tag, the description only says
             that the model may make several calls, and only if there are tools. False: no description. None: the

@@ -1,4 +1,4 @@
-"""The output of an engine: events while it runs, and a result at the end."""
+"""An output of the engine: events while it is generated, and a result at the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Timings:
     `sample` includes the time to wait for it.
 
     Attributes:
-        prefill: the forward passes over the prompt and the forced tokens after it (0 if another output has read them).
+        prefill: the forward passes over the prompt and the forced tokens after it; 0 if another output of the request
+            has read them.
         forward: each later forward pass, including its work for other sequences.
         mask: the matcher's time to fill each applied mask. Other work on masks counts only in `total`.
         sample: for each step, masking the logits and choosing a token.
@@ -108,7 +109,7 @@ class BudgetBound:
         return BudgetBound(self.steps + 1, self.mass + mass)
 
 
-_UNBOUND: Final = BudgetBound()
+_NO_BUDGET_EFFECT: Final = BudgetBound()
 
 
 @dataclass(repr=False)
@@ -152,9 +153,9 @@ class Result(Generic[ValueT_co]):
         tool_calls: the tool calls, in order.
         prefill: the last message of the conversation, if the output continues it (`continue_final_message`) under a
             constraint. The constraint, the value and the fields then refer to `prefill + text`.
-        healed: the end of the prompt that the first of `tokens` spell again (`heal_prompt`). It is not part of `text`.
+        healed: the end of the prompt, which the first `tokens` spell again (`heal_prompt`). It is not part of `text`.
         non_canonical: how many of `tokens` the tokenizer would not have produced (`canonical`), including the tokens of
-            tool results. 0: `tokens` are the encoding of `healed` and `text`.
+            tool results. 0: `tokens` are the encoding of `healed + text`.
     """
 
     text: str
@@ -173,7 +174,7 @@ class Result(Generic[ValueT_co]):
     reasoning: str | None = None
     reasoning_tokens: int = 0
     tool_calls: list[ToolCall] = field(default_factory=list)
-    budget_bound: BudgetBound = _UNBOUND
+    budget_bound: BudgetBound = _NO_BUDGET_EFFECT
     captures: dict[str, list[str]] = field(default_factory=dict)
     prefill: str = ""
     healed: str = ""
@@ -199,7 +200,7 @@ class Result(Generic[ValueT_co]):
         ValidationError if a model checks more than its schema says. SpecError, with the location: a class inside the
         type rejects its values (`__post_init__`), or the value nests deeper than `value_readers.MAX_DEPTH`.
         """
-        if self.parse is None or self.finish_reason != "stop":  # with a constraint it is never "length"
+        if self.parse is None or self.finish_reason != "stop":  # "length" is only possible without a constraint
             return None  # type: ignore[return-value]
         return cast(ValueT_co, self.parse(self.prefill + self.text))
 
@@ -247,8 +248,9 @@ class Result(Generic[ValueT_co]):
     def log_weight(self) -> float:
         """log of the sample's importance weight for the model's distribution, conditioned on the constraint.
 
-        0 for an exact sample. Otherwise -removed_log_mass, for samples at temperature 1 without parameters that change
-        probabilities; they need `score_forced` if the constraint forces tokens, and `budget_ramp=0`.
+        0 for an exact sample. Otherwise -removed_log_mass, which is the weight of samples with temperature 1, without
+        other parameters that change probabilities, with `budget_ramp=0`, and with `score_forced` if the constraint
+        forces tokens.
         """
         return 0.0 if self.is_exact else -self.removed_log_mass
 
@@ -268,7 +270,7 @@ class StreamEvent(Generic[ValueT_co]):
         forced: whether the grammar or a tool forced all tokens of this event.
         result: in the last event, the complete result.
         logprobs: the log probabilities of each token, as in the result.
-        reasoning: whether the text is reasoning instead of the answer. It is not part of `result.text`.
+        reasoning: whether the text is reasoning instead of the answer. Reasoning is not part of `result.text`.
         budget_bound: the effect of the budget alone on the output so far.
         captures: the captures so far, including incomplete texts; see `Result.captures`. They may change with later
             text if the grammar is ambiguous.
@@ -281,7 +283,7 @@ class StreamEvent(Generic[ValueT_co]):
     result: Result[ValueT_co] | None = None
     logprobs: tuple[TokenLogprobs | None, ...] = ()
     reasoning: bool = False
-    budget_bound: BudgetBound = _UNBOUND
+    budget_bound: BudgetBound = _NO_BUDGET_EFFECT
     captures: dict[str, list[str]] = field(default_factory=dict)
     prompt_logprobs: tuple[TokenLogprobs | None, ...] = ()
     so_far: TextSoFar | None = field(default=None, repr=False, compare=False)

@@ -1,21 +1,21 @@
-"""Writes values again about which the model is unsure, and keeps the version that the model itself prefers.
+"""Rewrites values about which the model is unsure, and keeps the version that the model itself prefers.
 
-Problem. A choice under a mask does not look ahead: the model may begin a value that the mask then does not let it
-finish.
+Problem. A choice under a mask does not look ahead: the model may begin a value, and the mask may then forbid what the
+model would have written next.
 
-In: a function that makes sequences of one request, the number of versions, a threshold. Out: one output, which the
-scheduler runs like any other.
+In: a function that makes sequences of one request, the number of retries, a threshold, and the maximum number of
+passes. Out: one output, which the scheduler runs like any other.
 
 How: when a value (a string, number or literal in JSON; otherwise the whole text) is complete and its confidence
 (`Field.confidence`) is below the threshold, other sequences repeat the tokens before its first choice, and sample the
 value anew, each with its own seed. `Retries` keeps the version whose choices are most likely without the mask, and
 continues after it with the request's own parameters. The versions share the cache: the model reads only the tokens
-after the last common prefix. Events are delivered once the version of their value has been chosen.
+after the longest prefix that is still cached. Events are delivered once the version of their value has been chosen.
 
 Cost: the forward passes of the other versions, at most `max_passes` per output. After that, no value is written again.
 A version ends as soon as it is less likely than the best one, since more tokens only make it less likely. At most two
-versions have a matcher: the best one, until it has ended, and the running one. Not supported: reasoning, tools, drafts,
-and scores of prompts and forced tokens.
+versions have a matcher: the best one, until it has ended, and the running one. Not supported: output without a
+constraint, `reasoning_end`, tools, drafts, `score_forced`, log probabilities, and exact sampling.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class _Version:
     def close(self) -> None:
         """End the version. Its matcher is released: it would keep states in memory that the grammar has replaced."""
         self.steps.close()
-        ended = self.sequence
-        ended.matcher = ended.masks = ended.regions = ended.canonical = ended.call_budget = None
+        sequence = self.sequence
+        sequence.matcher = sequence.masks = sequence.regions = sequence.canonical = sequence.call_budget = None
 
     def find_values(self) -> None:
         """Add the new complete values to `values`."""
@@ -85,21 +85,21 @@ class _Version:
         index = max(0, bisect_right(starts, offset) - 1)
         if index + 1 < len(starts) and starts[index + 1] <= offset:
             index += 1
-        return next((token for token in range(index, len(starts)) if token_masks[token]), len(starts))
+        return next((i for i in range(index, len(starts)) if token_masks[i]), len(starts))
 
     def confidence(self, number: int) -> float:
         """The confidence of a value, as in its `Field`."""
         _, start, end = self.values[number]
         transcript, scores = self.sequence.transcript, self.sequence.scores
         choices_end = end if self._scanner is None else end_of_choices(transcript.text, start, end)
-        first = self.first_choice(start)
-        choice, total = sum(transcript.token_masks[:first]), 0.0
-        for token in range(first, len(transcript.tokens)):
-            if transcript.token_masks[token]:
-                if transcript.starts[token] >= choices_end:
+        first_index = self.first_choice(start)
+        choice_index, total = sum(transcript.token_masks[:first_index]), 0.0
+        for index in range(first_index, len(transcript.tokens)):
+            if transcript.token_masks[index]:
+                if transcript.starts[index] >= choices_end:
                     break
-                total += min(0.0, scores.logprobs[choice] + scores.removed_log_masses[choice])
-                choice += 1
+                total += min(0.0, scores.logprobs[choice_index] + scores.removed_log_masses[choice_index])
+                choice_index += 1
         return exp(total)
 
     def logprob(self, skipped_count: int) -> float:
@@ -120,8 +120,8 @@ class Retries(StagedOutput):
     """An output in which values with a low confidence are written again.
 
     Args:
-        make: makes a sequence of the request. make(0) uses the request's own parameters; other numbers use another seed
-            and a temperature of at least 1.
+        make: makes a sequence of the request. make(0) uses the request's own parameters. Every other number has its own
+            seed, and a temperature of at least 1.
         retries: the number of other versions of a value.
         threshold: values with a lower confidence are written again.
         max_passes: the maximum number of forward passes for other versions.

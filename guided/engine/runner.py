@@ -1,7 +1,7 @@
 """Runs a model over new tokens of several sequences. In: token ids. Out: the logits of the last positions.
 
-Only this module combines model, cache and attention. The scheduler decides which sequences run, and how many of their
-tokens.
+In the engine, only this module combines model, cache and attention. The scheduler decides which sequences run, and how
+many of their tokens.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
-"""The dtype of stored keys and values. "auto": the dtype in which the model computes them, or bfloat16 if its weights
-stay quantised."""
+"""The dtype of stored keys and values. "auto": the dtype in which the model computes them, or bfloat16 if the model's
+weights stay quantised."""
 
 _MIN_POSITIONS = 4096  # the minimum capacity of the default cache
 
@@ -61,8 +61,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class TokensAhead:
-    """One token for each of several sequences, chosen on the device and not yet known to the host. The logits after
-    each of them are kept.
+    """One token for each of several sequences, chosen on the device and not yet known to the host. The pass keeps the
+    logits after each of these tokens.
 
     Attributes:
         leases: the leases of the sequences, each with a position reserved for the token.

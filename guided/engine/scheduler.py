@@ -2,11 +2,11 @@
 
 The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
 forward pass over a chunk of each running sequence: one token for most, several forced tokens for some, a chunk of the
-prompt for others, and at most `token_budget` tokens in total. Decoding sequences have precedence, so long prompts are
-read in chunks while the others continue (chunked prefill). These chunks add at most about `long_seconds` to a pass in
-which others decode. A short prompt is read together with an earlier long one. Once the pass is launched, the bitmask
-rows of all sequences are filled. Only then are the logits read, so filling overlaps with the accelerator's work. Then
-one call chooses the tokens of all sequences, and a few more calls choose the draft model's tokens.
+prompt for others, and at most `token_budget` tokens in total. Decoding sequences have precedence: while they continue,
+long prompts are read in chunks (chunked prefill), which add at most about `long_seconds` to a pass. A short prompt is
+read together with an earlier long one. Once the pass is launched, the bitmask rows of all sequences are filled. Only
+then are the logits read, so filling overlaps with the accelerator's work. Then one call chooses the tokens of all
+sequences, and a few more calls choose the draft model's tokens.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other tasks
 continue meanwhile, and a compilation error ends only this task.
@@ -20,9 +20,9 @@ matcher delay them: its steps run on other threads (stepper.py).
 On CUDA the scheduler *runs ahead*: the next pass starts before the host has seen its tokens, which stay on the device.
 While the pass runs, the host reads these tokens and fills the masks for the next choice. If a sequence turns out to
 have ended or to have forced tokens, its logits are dropped, and it joins the next pass if it continues. Sequences with
-tools or drafts must see their tokens first, so they do not run ahead. The order of events is the same.
+tools or drafts must see their tokens first, so they do not run ahead. The order of events is the same in both cases.
 
-A choice is a function of seed, position and logits, so on a CPU no output depends on the batch composition.
+A choice depends only on seed, position and logits, and on a CPU the logits do not depend on the batch composition.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Scheduler:
 
     @property
     def waiting_count(self) -> int:
-        """The number of tasks that wait for space in the cache, not counting followers."""
+        """The number of tasks that wait for space in the cache, without `Task.followers`."""
         return len(self._waiting)
 
     @property
@@ -146,9 +146,9 @@ class Scheduler:
     def cancel(self, task: Task) -> None:
         """Stop a task in any state and release its memory. Does nothing if the task is done."""
         self._finish(task)
-        for group in [it for it in self._compiling if it[0] is task.future and all(other.is_done for other in it[1])]:
-            self._compiling.remove(group)
-            group[0].cancel()  # no effect once compilation has begun; its limits end it
+        for entry in [it for it in self._compiling if it[0] is task.future and all(other.is_done for other in it[1])]:
+            self._compiling.remove(entry)
+            entry[0].cancel()  # no effect once compilation has begun; its limits end it
         if self._pending is not None and all(other.is_done for other in self._pending):
             self._pending = None
 
@@ -158,14 +158,14 @@ class Scheduler:
         self._start_compiled_tasks()
         self._take_background_steps(0.0)
         self._admit()
-        ahead = self._reserve_ahead()
-        plan = self._plan(self.token_budget - len(ahead))
+        ahead_tasks = self._reserve_ahead()
+        plan = self._plan(self.token_budget - len(ahead_tasks))
         if plan or self._pending is not None:
-            self._run_pass(plan, ahead)
+            self._run_pass(plan, ahead_tasks)
         else:
             self._take_background_steps(_WAIT)
         seconds = perf_counter() - begin
-        for task in (*(task for task, _ in plan), *ahead):
+        for task in (*(task for task, _ in plan), *ahead_tasks):
             task.sequence.timings.total += seconds
         out, self._outcomes = self._outcomes, []
         return out
@@ -175,8 +175,8 @@ class Scheduler:
         """Start the tasks whose grammars are compiled. Wait briefly for one if there is nothing else to do."""
         if self._compiling and not (self._waiting or self._running or self._outcomes):
             wait([future for future, _ in self._compiling], _WAIT, FIRST_COMPLETED)
-        ready = [entry for entry in self._compiling if entry[0].done()]
-        for future, group in ready:
+        compiled_groups = [entry for entry in self._compiling if entry[0].done()]
+        for future, group in compiled_groups:
             self._compiling.remove((future, group))
             open_tasks = [task for task in group if not task.is_done]
             try:
@@ -213,7 +213,7 @@ class Scheduler:
             heappop(self._waiting)
 
     def _reserve_ahead(self) -> list[Task]:
-        """Reserve a position for each task that reads its next token before it is known. Return these tasks."""
+        """Reserve a position for each task whose next pass starts before its token is known. Return these tasks."""
         candidates = [task for task in self._pending or () if self._may_need_token(task)]
         short_tasks = [task for task in self._running if 0 < task.unread <= SHORT_LENGTH] if candidates else []
         if len(candidates) + sum(task.unread for task in short_tasks) > self.token_budget:
@@ -236,10 +236,10 @@ class Scheduler:
         return list(plan.items())
 
     def _reserve(self, task: Task, token_count: int, plan: Collection[Task]) -> bool:
-        """Reserve positions for a task; preempt later tasks if necessary. False: it was preempted itself, or failed."""
+        """Reserve positions; preempt later tasks if necessary. False: the task itself was preempted, or failed."""
         while not self._cache.reserve(task.open_lease, token_count):
-            idle = (other for other in self._running if other not in plan and not self._is_busy(other))
-            last = max(idle, default=task)
+            idle_tasks = (other for other in self._running if other not in plan and not self._is_busy(other))
+            last = max(idle_tasks, default=task)
             if last is not task:
                 self._preempt(last)
             elif len(self._running) > 1:  # the others hold the memory and will release it
@@ -264,27 +264,27 @@ class Scheduler:
         self.preemptions += 1
 
     # ---- a forward pass
-    def _run_pass(self, plan: list[tuple[Task, int]], ahead: list[Task]) -> None:
+    def _run_pass(self, plan: list[tuple[Task, int]], ahead_tasks: list[Task]) -> None:
         tasks = [task for task, _ in plan]
         chunks = [task.chunk(token_count) for task, token_count in plan]
         long_tokens = sum(token_count for task, token_count in plan if task.unread > SHORT_LENGTH)
         begin = perf_counter()
         try:
-            logits = self._forward(chunks, ahead)
+            logits = self._forward(chunks, ahead_tasks)
         except Exception as error:  # out of memory or a broken model: every task of the pass fails
-            for task in (*tasks, *ahead):
+            for task in (*tasks, *ahead_tasks):
                 self._finish(task, error)
             self._take_pending_choices([])
             return
         seconds = perf_counter() - begin
         self._long_chunks.record(seconds, long_tokens)
-        wasted_tasks = self._take_pending_choices(ahead)
-        tasks += ahead
+        wasted_tasks = self._take_pending_choices(ahead_tasks)
+        tasks += ahead_tasks
         if self.runs_ahead:  # the accelerator is still computing, and the first access to the logits will wait for it
             prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in wasted_tasks)
         for task in (task for task in tasks if task not in wasted_tasks):
             self._fill_mask(task)
-        counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead)], 0
+        counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead_tasks)], 0
         assert len(logits) == sum(counts), f"{len(logits)} rows of logits, not {sum(counts)}"
         for task, row_count in zip(tasks, counts, strict=True):
             if task not in wasted_tasks:
@@ -303,16 +303,16 @@ class Scheduler:
             self._fork_followers(task, rows)
             self._continue_task(task, rows)
 
-    def _forward(self, chunks: list[Chunk], ahead: list[Task]) -> Tensor:
-        """Run a pass over chunks, and over the tokens that are being chosen for `ahead`. Return the logits."""
-        if not ahead or self._pending is None:
+    def _forward(self, chunks: list[Chunk], ahead_tasks: list[Task]) -> Tensor:
+        """Run a pass over chunks, and over the tokens that are being chosen for `ahead_tasks`. Return the logits."""
+        if not ahead_tasks or self._pending is None:
             return self.runner.step(chunks) if chunks else torch.empty(0, 0)
-        leases = [task.open_lease for task in ahead]
-        return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead)))
+        leases = [task.open_lease for task in ahead_tasks]
+        return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead_tasks)))
 
-    def _take_pending_choices(self, ahead: list[Task]) -> set[Task]:
-        """Wait for the tokens that are being chosen, and continue. Return the tasks that ran ahead in vain."""
-        wasted_tasks, pending = set(ahead), self._pending
+    def _take_pending_choices(self, ahead_tasks: list[Task]) -> set[Task]:
+        """Wait for the pending choices, and continue their tasks. Return the tasks that ran ahead in vain."""
+        wasted_tasks, pending = set(ahead_tasks), self._pending
         self._pending = None
         for task, answer, was_read in pending.wait() if pending is not None else ():
             if isinstance(answer, Exception):

@@ -37,7 +37,11 @@ class Scores:
     """
 
     def __init__(self, vocabulary: Vocabulary, logprob_params: LogprobParams) -> None:
-        self._vocabulary, self._size, self._eos = vocabulary, vocabulary.size, sorted(vocabulary.eos_token_ids)
+        self._vocabulary, self._vocabulary_size, self._eos = (
+            vocabulary,
+            vocabulary.size,
+            sorted(vocabulary.eos_token_ids),
+        )
         self._logprob_params = logprob_params
         self.removed_log_masses: list[float] = []
         self.logprobs: list[float] = []
@@ -75,7 +79,7 @@ class Scores:
 
     def logprobs_of(self, logits: Tensor, token: int, k: int | None) -> TokenLogprobs | None:
         """The log probabilities of a token and of the k most likely tokens; None if k is None."""
-        return None if k is None else token_logprobs(logits, token, k, self._size)
+        return None if k is None else token_logprobs(logits, token, k, self._vocabulary_size)
 
     def score_prompt(self, tokens: list[int], out: list[TokenLogprobs | None]) -> Steps:
         """Read the prompt without its last token, and append the log probabilities of each next token to `out`."""
@@ -90,7 +94,7 @@ class Scores:
     def score_forced_tokens(
         self, logits: Tensor, tokens: Sequence[int], *, is_counted: Sequence[bool], is_ended: bool
     ) -> list[TokenLogprobs | None]:
-        """Add the model's probabilities of forced tokens, and of a forced end token.
+        """Add the model's probabilities of forced tokens, and of a forced end token, to `forced_log_mass`.
 
         Args:
             logits: the logits before each of the tokens, and after the last one.

@@ -13,9 +13,9 @@ all drafts before it were right. Drafts and choices after the first wrong draft 
 
 The budget counts the tokens of the text, including forced tokens but not the end token. Every mask gets the remaining
 budget plus one, because a matcher's budget includes the end token. Forced tokens are checked against such a mask too,
-so a constrained output is complete when the budget is used up. Where the output may end, the mask is filled first: if
-the specification allows only the end, the output stops without a forward pass. If only the budget forces the end, the
-pass is run, so that `Result.budget_bound` can report what the model would have written.
+so a constrained output is complete when the budget is used up. Where the output may end, the mask is filled before the
+pass: if the specification allows only the end, the output stops without a forward pass. If only the budget forces the
+end, the pass is run, so that `Result.budget_bound` can report the probability of the tokens that the budget removed.
 
 Tools (tool_calls.py) are called when forced tokens are collected. Their results are forced tokens, too.
 """
@@ -102,10 +102,10 @@ class Sequence:
         prefill: str = "",
     ) -> None:
         limit = max_tokens if context_left is None else min(max_tokens, context_left)
-        if matcher is not None and (needed := matcher.min_tokens_to_finish() - 1) > limit:
-            if context_left is not None and context_left < needed:
-                raise BudgetError(needed, context_left, max_tokens)
-            raise BudgetError(needed, limit)
+        if matcher is not None and (shortest_length := matcher.min_tokens_to_finish() - 1) > limit:
+            if context_left is not None and context_left < shortest_length:
+                raise BudgetError(shortest_length, context_left, max_tokens)
+            raise BudgetError(shortest_length, limit)
         if matcher is not None and stops and not (open_ended and stops.has_only_text_stops and calls is None):
             raise GuidedError("a constraint determines where its output ends: leave out stops and ignore_eos")
         stops.check(vocabulary.size)
@@ -117,12 +117,12 @@ class Sequence:
         self.ends = frozenset(stops.token_ids).union(() if stops.ignore_eos else vocabulary.eos_token_ids)
         self.penalties = None if params.keeps_logits else Penalties(params, prompt, self.ends, vocabulary.size)
         self.gate = matcher if isinstance(matcher, ReasoningGate) else None
-        parts = list(iterate_layers(matcher))
-        self.regions = next((it for it in parts if isinstance(it, GrammarMatcher) and it.grammar.regions), None)
-        self.canonical = next((it for it in parts if isinstance(it, CanonicalMatcher)), None)
-        self.healed = next((it.prefix for it in parts if isinstance(it, HealingMatcher)), b"")
+        layers = list(iterate_layers(matcher))
+        self.regions = next((m for m in layers if isinstance(m, GrammarMatcher) and m.grammar.regions), None)
+        self.canonical = next((m for m in layers if isinstance(m, CanonicalMatcher)), None)
+        self.healed = next((m.prefix for m in layers if isinstance(m, HealingMatcher)), b"")
         self.call_budget = CallBudget(matcher) if has_calls and matcher is not None else None
-        if self.regions is not None or self.call_budget is not None:  # their state after a draft comes too late
+        if self.regions is not None or self.call_budget is not None:  # they know only the state after all drafts
             drafts = 0
         self.transcript = Transcript(vocabulary, stops, is_reasoning=self.gate is not None, skip=len(self.healed))
         self.result_positions: set[int] = set()  # positions of tool-result tokens in the output
@@ -152,7 +152,7 @@ class Sequence:
         Raises:
             GuidedError: the matcher rejects a token that its mask allowed, or the largest logit is not finite.
         """
-        unread, rejected = self.prompt, 0
+        unread, forget_count = self.prompt, 0
         if self.prompt_logprobs is not None:
             yield from self.scores.score_prompt(self.prompt, self.prompt_logprobs)
             self.transcript.prompt_logprobs, unread = self.prompt_logprobs, self.prompt[-1:]
@@ -168,14 +168,14 @@ class Sequence:
             if self.finish_reason is not None and not self.score_forced:
                 break
             if not unread and (self.score_forced or not forced):  # read the last token again: its logits are needed
-                unread, rejected = self.transcript.tokens[-1 - len(forced) :][:1], 1
+                unread, forget_count = self.transcript.tokens[-1 - len(forced) :][:1], 1
             drafts, is_settled = list[int](), False
             if self.finish_reason is None and self.max_drafts:
                 drafts, is_settled = yield from self.draft()
             needs_choice = not is_settled
             scored_count = len(forced) if self.score_forced else 0
             self.is_choosing = not drafts and self.finish_reason is None
-            logits = yield Forward([*unread, *forced, *drafts], scored_count + 1 + len(drafts), rejected)
+            logits = yield Forward([*unread, *forced, *drafts], scored_count + 1 + len(drafts), forget_count)
             assert isinstance(logits, LogitRows)
             self.is_choosing, self.prompt_is_read = False, True
             if self.score_forced:
@@ -194,8 +194,8 @@ class Sequence:
             choices = [self.choice(index, drafts) for index in range(len(drafts) + needs_choice)]
             answer = yield Choose(logits.logits, choices, logits.first_row + scored_count)
             assert isinstance(answer, Answer)
-            del logits  # those of the whole batch, which a waiting sequence would keep alive
-            rejected = len(drafts) - (accepted_count := self.take_choices(answer, drafts))
+            del logits  # they refer to the logits of the whole batch, which a waiting sequence would keep alive
+            forget_count = len(drafts) - (accepted_count := self.take_choices(answer, drafts))
             if self.finish_reason is not None:
                 break
             reasoning_ended = self.transcript.is_reasoning and self.gate is not None and self.gate.has_ended
@@ -263,7 +263,7 @@ class Sequence:
                     return
 
     def budget(self, ahead: int) -> int:
-        """The budget of the mask `ahead` tokens from here: with the end token, without the reserve for a result."""
+        """The budget of the mask `ahead` tokens from here: with the end token, without tokens reserved for a result."""
         tokens_left = self.tokens_left + 1 - ahead - (0 if self.calls is None else self.calls.reserved)
         return tokens_left if self.call_budget is None else self.call_budget.limit(tokens_left)
 
@@ -284,8 +284,8 @@ class Sequence:
             self.finish_reason = "length" if self.open_ended and self.masks.is_budget_bound() else "stop"
 
     def draft(self) -> Generator[Draft, LogitRows | Answer | None, tuple[list[int], bool]]:
-        """Draft tokens, which the matcher accepts for now. Return them, and whether no token is chosen after the last
-        one."""
+        """Draft tokens, which the matcher accepts provisionally. Return them, and whether no token is chosen after the
+        last one."""
         is_settled, drafts, proposed = False, list[int](), list[int]()
         limit = min(self.max_drafts, self.tokens_left - 1)
         if self.ngrams is not None:

@@ -1,6 +1,7 @@
 """Makes the sequences of a request: checks the options, compiles the constraint, encodes the prompt.
 
-In: the arguments of `Engine.generate`. Out: a `Sequence` for each sample, not started yet.
+In: the arguments of `Engine.generate`. Out: an `Output` for each sample, not started yet: a `Sequence`, or the stages
+of `ThinkFirst` or `Retries`, which make their sequences themselves.
 """
 
 from __future__ import annotations
@@ -104,10 +105,10 @@ class _MakerOptions:
         check_retries(self.retries, self.retry_below, {**features, 'sampling="exact"': self.sampling == "exact"})
 
     def check_prefill(self, prefill: str) -> str:
-        """Check the text of a message that the output continues, and return it.
+        """Check that the options allow an output to continue a message, and return the text of the message.
 
         Raises:
-            OptionError: an option cannot be combined with such a message.
+            OptionError: `retries` is set, and the text is not empty.
         """
         if prefill and self.retries:
             raise OptionError("retries cannot be combined with continue_final_message", option="retries")
@@ -205,8 +206,8 @@ class SequenceMaker:
         def make_output(index: int, bridge_ids: Items[int] = (), token_cost: int = 0) -> Output:
             if not settings.retries:
                 return make_sequence(index, bridge_ids, token_cost)
-            make, is_json = partial(make_sequence, index, bridge_ids, token_cost), parse is not None and parse.is_json
-            return Retries(make, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
+            maker, is_json = partial(make_sequence, index, bridge_ids, token_cost), parse is not None and parse.is_json
+            return Retries(maker, settings.retries, settings.retry_below, settings.max_passes, is_json=is_json)
 
         if settings.think_first is None or not bridge:
             return list(map(make_output, range(n)))
@@ -229,8 +230,8 @@ class SequenceMaker:
     def _add_instructions(
         self, prompt: Prompt, grammar: CompiledGrammar | None, constraint: Constraint, settings: _MakerOptions
     ) -> tuple[Prompt, list[int]]:
-        """Add the instructions that the request asks for to the prompt. Also return the ids between free text and
-        answer."""
+        """Add the requested instructions to the prompt. Also return the ids between free text and answer; none without
+        `think_first`."""
         omits_calls = isinstance(constraint, ConstraintCompiler) and constraint.omits_calls
         instructions = Instructions(
             self._prompts(), grammar, raw=settings.raw, is_free_text=constraint is None or omits_calls,
@@ -259,5 +260,5 @@ def _make_stops(
     ignore_eos: bool = False,
 ) -> Stops:
     texts, patterns = as_string_tuple("stop", stop), as_string_tuple("stop_regex", stop_regex)
-    ends = as_tuple("stop_token_ids", stop_token_ids, "a list of token ids")
-    return Stops(texts, ends, patterns, include_stop_str_in_output, ignore_eos)
+    token_ids = as_tuple("stop_token_ids", stop_token_ids, "a list of token ids")
+    return Stops(texts, token_ids, patterns, include_stop_str_in_output, ignore_eos)

@@ -2,7 +2,7 @@
 
 In: a sequence, and the answer to its last request: logits or chosen tokens. Out: `StepOutcome`: its events, and its
 next request. A mask under a budget, or a step of a grammar designed to be slow, may take a few tenths of a second, up
-to `Limits.call_work`. On the scheduler's thread, it would delay all other sequences. So a sequence with a step longer
+to `Limits.call_work`. On the scheduler's thread, this would delay all other sequences. So a sequence with a step longer
 than `SLOW_SECONDS` runs on another thread until 32 steps in a row have been quick. Meanwhile the scheduler runs the
 other sequences. The core releases the GIL while it computes, and these threads yield the CPU cores to the model's
 threads.
@@ -85,7 +85,7 @@ class Stepper:
         self._record_duration(_clock.end(begin))
 
     def next_mask_request(self) -> tuple[_core.Matcher, int] | None:
-        """The matcher and budget for preparing the next mask; None if it cannot be prepared or that would not help."""
+        """The matcher and budget for preparing the next mask; None if preparing it is impossible or not worthwhile."""
         sequence = self.sequence
         if self.is_slow or sequence.masks is None or not sequence.is_choosing:
             return None
@@ -124,8 +124,9 @@ class Stepper:
 class _Clock(threading.local):
     """Measures the thread time of long pieces of work. Reading the thread time is a system call, which takes 1 us.
 
-    So it is read at most once in `_MAX_AGE` seconds. A piece that is long by the wall clock took at least the thread
-    time since the last reading, minus the wall time from that reading to the beginning of the piece.
+    So it is not read at the beginning of each piece of work, but at most once in `_MAX_AGE` seconds. If a piece is long
+    by the wall clock, its thread time is at least the thread time since the last reading, minus the wall time between
+    this reading and the beginning of the piece.
     """
 
     wall, cpu = -inf, 0.0
@@ -179,7 +180,7 @@ class BackgroundSteps(Generic[_Key]):
         """Remove and return the finished steps. Wait up to `timeout` seconds for one."""
         if timeout > 0:
             wait(self._steps.values(), timeout, FIRST_COMPLETED)
-        finished = [(key, step.result()) for key, step in self._steps.items() if step.done()]
-        for key, _ in finished:
+        outcomes = [(key, step.result()) for key, step in self._steps.items() if step.done()]
+        for key, _ in outcomes:
             del self._steps[key]
-        return finished
+        return outcomes

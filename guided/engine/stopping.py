@@ -1,4 +1,4 @@
-"""Finds where an unconstrained output stops, while it grows: at stop strings, stop patterns and stop tokens.
+"""The stop conditions of an output, and the search for stop strings and stop patterns in its growing text.
 
 In: the text of the output, in pieces as it is written. Out: the match that ends first (if several end at the same
 character, the one that begins first), and how much of the text can no longer belong to any match. The result does not
@@ -58,16 +58,16 @@ class _Finder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Conditions that end an output, in addition to end tokens. A constraint determines the end itself, so stops cannot
-    be combined with it.
+    """Conditions that end an output, in addition to end tokens. A constraint determines the end itself, so it cannot be
+    combined with stops. If its text may end anywhere, stop strings and stop patterns are possible (sequence.py).
 
     Attributes:
         texts: stop strings. The output ends as soon as it contains one of them.
         token_ids: tokens that end the output like an end token.
         patterns: regular expressions as for a constraint, at most 32 with at most 256 characters each. The output ends
             as soon as a substring matches one of them completely.
-        includes_stop: whether the output contains the matched text, or the text of the stop token. If not, it ends
-            before.
+        includes_stop: whether the output contains the matched text, or the text of the stop token. If not, the output
+            ends before this text.
         ignore_eos: whether end tokens are ordinary tokens that do not end the output.
     """
 

@@ -27,8 +27,8 @@ class Task:
         priority: tasks with a lower number run first.
         salt: tasks share prefixes in the cache only if their salts are equal.
         is_done: whether the task has ended, has failed, or was cancelled.
-        future: returns the sequences of the group once they are made; None if the sequence exists already.
-        number: the index of this task's sequence among them.
+        future: returns a stepper for each sequence of the group once they exist; None if the sequence exists already.
+        number: the index of this task's stepper in the list that `future` returns.
         admission_time: when the task first got a lease of the cache, by perf_counter; 0.0 before that.
     """
 
@@ -42,7 +42,7 @@ class Task:
     arrival: int = 0
     stepper: Stepper | None = None
     tokens: list[int] = field(default_factory=list)  # tokens that the model has read or must read next
-    keep: int = 1  # how many of their last positions need logits
+    keep: int = 1  # how many of the last positions of `tokens` need logits
     lease: Lease | None = None  # None while the task waits
     rows: list[LogitRows] = field(default_factory=list)  # the logits computed so far for these positions
     followers: list[Task] = field(default_factory=list)  # tasks that wait until this one has read their common prompt
@@ -50,7 +50,8 @@ class Task:
     @classmethod
     def from_future(cls, future: Future[list[Stepper]], number: int) -> Task:
         """A task whose sequence a future will return."""
-        return cls(cast("Output", None), future=future, number=number)  # set by `_start_compiled_tasks` before any use
+        # `Scheduler._start_compiled_tasks` sets the sequence before it is used.
+        return cls(cast("Output", None), future=future, number=number)
 
     def __lt__(self, other: Task) -> bool:
         return (self.priority, self.arrival) < (other.priority, other.arrival)

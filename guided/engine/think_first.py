@@ -159,12 +159,12 @@ def _join_results(thoughts: Result, answer: Result) -> Result:
 
 
 def _thinking_params(params: SamplingParams) -> SamplingParams:
-    """The parameters of the free text. It has its own seed, so the answer does not repeat its random numbers."""
+    """The parameters of the free text. They have another seed, so the answer does not use the same random numbers."""
     return replace(params, min_tokens=0, seed=(params.seed + _SEED_STEP) % (1 << 64))
 
 
 def _control_token_stops(vocabulary: Vocabulary) -> Stops:
-    """Stops that end the free text at any control token, since it is a single turn of the conversation."""
+    """Stops that end the free text at any control token, since the free text is a single turn of the conversation."""
     return Stops(token_ids=tuple(id for id in vocabulary.special_tokens if not vocabulary.token_bytes(id)))
 
 
@@ -172,7 +172,7 @@ def check_thoughts(thoughts: object, *, has_reasoning_end: bool) -> None:
     """Check the option `think_first`.
 
     Raises:
-        OptionError: the value is neither None nor one of `Thoughts`, or it is "answer" for a model that reasons anyway.
+        OptionError: the value is neither None nor one of `Thoughts`, or "answer" is combined with `reasoning_end`.
     """
     is_number = isinstance(thoughts, int) and not isinstance(thoughts, bool) and thoughts > 0
     if not (thoughts is None or thoughts == "answer" or is_number):

@@ -14,13 +14,13 @@ its own helper threads, which outlive the work. Eight sequences then took 20 % l
 this. OpenMP reads the settings once, when PyTorch is loaded, so a program that imports torch before guided keeps its
 own settings.
 
-A thread that compiles specifications also computes all the time, and holds the GIL while it does. It yields in two
-ways. Its scheduling priority is low, and the lowest possible once it has computed for some time (polite_pool.py); on
+A thread that compiles specifications also computes all the time, and holds the GIL while it does. Two measures make it
+yield. Its scheduling priority is low, and the lowest possible once it has computed for some time (polite_pool.py); on
 Linux each thread has its own priority. And it releases the GIL after 50 us (`SWITCH_SECONDS`, which a server sets)
 instead of Python's 5 ms, since a step of the model takes the GIL about 400 times. Milliseconds between tokens in 50
-streams of SmolLM2 on two cores, beside a thread that compiles all the time:
+streams of SmolLM2 on two cores, without and beside a thread that compiles all the time:
 
-    alone 113    with neither 870    with the GIL released early 348    with both 179
+    without 113    beside it: no measure 870    only the early release of the GIL 348    both measures 179
 
 PyTorch counts the cores that this process may use, but a container may have a smaller quota of CPU time. With more
 threads than the quota, threads only wait for each other.

@@ -43,7 +43,7 @@ class AnswerDecoder:
         self._tools = toolbox.by_token if toolbox is not None else {}
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._tool: BoundTool | None = None  # the tool whose call is open
-        self._call, self._result = list[int](), list[int]()
+        self._call_tokens, self._result_tokens = list[int](), list[int]()
         self._in_result = False  # whether the open call has reached its result
         self._call_count = 0  # the number of completed calls
 
@@ -53,7 +53,7 @@ class AnswerDecoder:
         return self._tool is not None
 
     def is_control(self, token: int) -> bool:
-        """Whether a token is a control token, which is decoded as its name."""
+        """Whether a token is a control token."""
         return token in self._vocabulary.special_tokens
 
     def read(self, tokens: Sequence[int], *, last: bool = False) -> list[str | ToolResult]:
@@ -66,7 +66,7 @@ class AnswerDecoder:
                 for id in ids:
                     out += self._read_control_token(id)
             elif self._tool is not None:
-                (self._result if self._in_result else self._call).extend(ids)
+                (self._result_tokens if self._in_result else self._call_tokens).extend(ids)
             else:
                 out.append(self._utf8.decode(self._vocabulary.decode(ids)))
         if last:
@@ -79,14 +79,14 @@ class AnswerDecoder:
             text = self._utf8.decode(b"", final=True)
             self._utf8.reset()
             if id in self._tools:
-                self._tool, self._call, self._result, self._in_result = self._tools[id], [], [], False
+                self._tool, self._call_tokens, self._result_tokens, self._in_result = self._tools[id], [], [], False
                 return [text]
             return [text, self._vocabulary.special_tokens[id]] if self._keep_control_names else [text]
         if id == tool.result_begin:
             self._in_result = True
         elif id == tool.result_end:
             self._tool, self._call_count = None, self._call_count + 1
-            arguments, result = self._decode(self._call), self._decode(self._result)
+            arguments, result = self._decode(self._call_tokens), self._decode(self._result_tokens)
             return [ToolResult(self._call_count - 1, tool.tool.name, arguments, result)]
         return []
 
@@ -96,7 +96,7 @@ class AnswerDecoder:
 
 class StopTail:
     """Withholds decoded text that a stop string may still cut. An event contains a token as soon as part of its text is
-    certain.
+    certain, so the decoded tokens of the events may be longer than their text.
 
     Attributes:
         withheld: the decoded text that is not certain yet.

@@ -72,18 +72,18 @@ class ToolCalls:
         Raises:
             GuidedError: the grammar does not allow a result here.
         """
-        bound, self._tool, self.has_complete_call, self.reserved = self._tool, None, False, 0
-        assert bound is not None
+        bound_tool, self._tool, self.has_complete_call, self.reserved = self._tool, None, False, 0
+        assert bound_tool is not None
         text = self._toolbox.vocabulary.decode(self._arguments).decode("utf-8", "replace")
-        result = bound.tool.answer(text)
+        result = bound_tool.tool.answer(text)
         for answer_text, result_tokens in (*self._spellings(result), ("", [])):
-            tokens = [bound.result_begin, *result_tokens, bound.result_end]
+            tokens = [bound_tool.result_begin, *result_tokens, bound_tool.result_end]
             if self._can_be_completed_after(tokens, tokens_left):
                 for token in tokens:
                     self._matcher.accept_token(token)
-                self.completed_calls.append(ToolCall(bound.tool.name, text, answer_text))
+                self.completed_calls.append(ToolCall(bound_tool.tool.name, text, answer_text))
                 return tokens
-        raise GuidedError(f"the grammar does not allow the result of {bound.tool.name!r} after its call")
+        raise GuidedError(f"the grammar does not allow the result of {bound_tool.tool.name!r} after its call")
 
     def _spellings(self, result: str) -> list[tuple[str, list[int]]]:
         """The result with its tokens, or an error message with its tokens if the vocabulary cannot spell the result.

@@ -44,7 +44,7 @@ class Transcript:
         self.text = ""
         self.stop_match: StopMatch | None = None
         self.is_reasoning, self.reasoning = is_reasoning, ""
-        self._skip = skip
+        self._bytes_to_skip = skip
         self._vocabulary, self._stops = vocabulary, stops
         self._stop_search: StopSearch | None = None
         self._search_start = 0  # the index of the first character that the search has read
@@ -53,7 +53,7 @@ class Transcript:
         self.starts: list[int] = []
         self.reasoning_tokens = 0
         self.prompt_logprobs: Sequence[TokenLogprobs | None] = ()
-        self._streamed_tokens = self._streamed_text = 0
+        self._streamed_token_count = self._streamed_length = 0
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     @property
@@ -79,8 +79,8 @@ class Transcript:
         self.logprobs += [logprobs] * len(tokens)
         self.starts += [len(self.text)] * len(tokens)
         data = self._vocabulary.decode(tokens)
-        piece = self._utf8.decode(data[self._skip :])
-        self._skip = max(0, self._skip - len(data))
+        piece = self._utf8.decode(data[self._bytes_to_skip :])
+        self._bytes_to_skip = max(0, self._bytes_to_skip - len(data))
         self.text += piece
         if not self.has_text_stops:
             return
@@ -98,11 +98,11 @@ class Transcript:
         self._stop_search = None
 
     def begin_answer(self, end: str) -> None:
-        """Begin the answer: all text so far is reasoning that ended with `end`. It must have been streamed."""
+        """Begin the answer: the text so far is reasoning that ended with `end`. All of it must have been streamed."""
         self.reasoning, self.text, self.is_reasoning = self.text.removesuffix(end), "", False
         self.reasoning_tokens = len(self.tokens)
         self.starts = [0] * self.reasoning_tokens
-        self._streamed_text = 0
+        self._streamed_length = 0
         self._begin_stop_search(is_free_text=True)
 
     def event(self, budget_bound: BudgetBound) -> StreamEvent:
@@ -110,12 +110,13 @@ class Transcript:
         decided_length, tokens = len(self.text), len(self.tokens)
         if self._stop_search is not None and self.stop_match is None:
             decided_length = self._search_start + self._stop_search.decided_length
-            while tokens > self._streamed_tokens and self.starts[tokens - 1] >= decided_length:
+            while tokens > self._streamed_token_count and self.starts[tokens - 1] >= decided_length:
                 tokens -= 1
-        new_tokens, text = self.tokens[self._streamed_tokens : tokens], self.text[self._streamed_text : decided_length]
-        scores = tuple(self.logprobs[self._streamed_tokens : tokens])
-        forced = bool(new_tokens) and not self.token_masks[self._streamed_tokens]
-        self._streamed_tokens, self._streamed_text = tokens, decided_length
+        text = self.text[self._streamed_length : decided_length]
+        new_tokens = self.tokens[self._streamed_token_count : tokens]
+        scores = tuple(self.logprobs[self._streamed_token_count : tokens])
+        forced = bool(new_tokens) and not self.token_masks[self._streamed_token_count]
+        self._streamed_token_count, self._streamed_length = tokens, decided_length
         prompt, self.prompt_logprobs = tuple(self.prompt_logprobs), ()
         return StreamEvent(
             tuple(new_tokens),

@@ -3,7 +3,8 @@
 A cache stores many sequences. `open` gives a sequence a `Lease`; a cached prefix needs no forward pass. A step reserves
 positions (`reserve`), runs the model with the cache's plan (`plan`), and then increases the lengths (`advance`). Caches
 differ in their memory: contiguous tensors (`DenseCache`), blocks (`PagedCache`), individual slots under a radix tree
-(`RadixCache`), or CPU memory (`OffloadCache`). All caches lead to the same outputs.
+(`RadixCache`), or CPU memory (`OffloadCache`). With all of them a model writes the same output, up to rounding on a
+GPU. `QuantisedCache` wraps one of them and stores rounded numbers, which changes the output.
 
 Layout of keys and values everywhere: (positions, kv_heads, head_dim) for each layer, in the order of the sequence.
 """
@@ -77,7 +78,7 @@ class KVView:
     slots: slice | Tensor
 
     def read(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of a layer, (positions, kv_heads, head_dim) each: views of a slice, otherwise copies."""
+        """Keys and values of a layer, (positions, kv_heads, head_dim) each: views of a slice, or copies of slots."""
         return self.k[layer, self.slots], self.v[layer, self.slots]
 
 
@@ -143,7 +144,7 @@ class KVCache(Protocol):
 
     @property
     def available(self) -> int:
-        """The number of positions that can still be stored, after dropping unused contents."""
+        """The number of positions that can still be stored if unused contents are dropped."""
 
     def touch(self) -> None:
         """Commit the allocated memory now, while the cache is empty, instead of page by page on first write.

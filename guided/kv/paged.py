@@ -54,7 +54,7 @@ class _Page:
 @dataclass(eq=False)
 class _Table(Lease):
     blocks: list[_Block] = field(default_factory=list)
-    pages: list[_Page] = field(default_factory=list)  # of the full blocks; a page may belong to an equal block
+    pages: list[_Page] = field(default_factory=list)  # of the full blocks, or of equal blocks that were indexed first
 
 
 class BlockPool(SlotPool):
@@ -114,8 +114,8 @@ class PagedPlan:
     def _slots_of(self, table: Sequence[int], length: int) -> slice | Tensor:
         """The slots of the first `length` positions. Computed block by block, so that long sequences are cheap."""
         size = self._pool.block_size
-        if (run := as_slice(table)) is not None:
-            return slice(run.start * size, run.start * size + length)
+        if (block_range := as_slice(table)) is not None:
+            return slice(block_range.start * size, block_range.start * size + length)
         starts = send(table, torch.int64, self._pool.k.device) * size
         return (starts.unsqueeze(1) + torch.arange(size, device=starts.device)).flatten()[:length]
 
@@ -162,16 +162,16 @@ class PagedCache:
         assert isinstance(lease, _Table)
         if new == 0:
             return True
-        missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
+        missing_count = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
         index = lease.length // self.block_size
         is_shared = index < len(lease.blocks) and lease.blocks[index].reference_count > 1
-        if max(missing, 0) + is_shared > len(self._unused):
+        if max(missing_count, 0) + is_shared > len(self._unused):
             return False
         if is_shared:
             self._copy_shared_block(lease, index)
         elif index < len(lease.blocks):
             self._unindex(lease.blocks[index])
-        lease.blocks += (self._allocate() for _ in range(missing))
+        lease.blocks += (self._allocate() for _ in range(missing_count))
         return True
 
     def fork(self, lease: Lease) -> Lease:
@@ -247,8 +247,8 @@ class PagedCache:
 
     # ---- the index
     def _key(self, table: _Table, tokens: tuple[int, ...]) -> int:
-        first = table.pages[-1].key.to_bytes(8, "little") if table.pages else table.salt.encode()
-        return xxhash.xxh64_intdigest(first + array("q", tokens).tobytes())
+        prefix_key = table.pages[-1].key.to_bytes(8, "little") if table.pages else table.salt.encode()
+        return xxhash.xxh64_intdigest(prefix_key + array("q", tokens).tobytes())
 
     def _find(self, table: _Table, tokens: tuple[int, ...]) -> _Page | None:
         """The indexed page with these tokens after the table's pages, or None."""

@@ -33,8 +33,8 @@ class SlotPool:
 
     def index(self, slots: Sequence[int]) -> slice | Tensor:
         """The index of these slots, in order: a slice if they are consecutive, otherwise int64."""
-        run = as_slice(slots)
-        return run if run is not None else send(slots, torch.int64, self.k.device)
+        slot_range = as_slice(slots)
+        return slot_range if slot_range is not None else send(slots, torch.int64, self.k.device)
 
     def copy(self, source: slice | Tensor, target: slice | Tensor) -> None:
         """Copy slots to other slots, in all layers."""

@@ -79,12 +79,12 @@ class RadixCache:
     def reserve(self, lease: Lease, new: int) -> bool:
         """Allocate slots. Drop unlocked leaves if necessary."""
         assert isinstance(lease, _Path)
-        missing = lease.length + new - len(lease.slots)
-        if missing > self.available:
+        missing_count = lease.length + new - len(lease.slots)
+        if missing_count > self.available:
             return False
-        if missing > len(self._free_slots):
-            self._evict(missing - len(self._free_slots))
-        lease.slots += (self._free_slots.pop() for _ in range(missing))
+        if missing_count > len(self._free_slots):
+            self._evict(missing_count - len(self._free_slots))
+        lease.slots += (self._free_slots.pop() for _ in range(missing_count))
         return True
 
     def publish(self, lease: Lease) -> None:
@@ -112,8 +112,8 @@ class RadixCache:
         self.publish(lease)
         assert lease.node is not None
         self._lock(lease.node)
-        stored = lease.slots[: lease.length]
-        return _Path(list(lease.tokens), lease.salt, slots=stored, first_own=lease.length, node=lease.node)
+        stored_slots = lease.slots[: lease.length]
+        return _Path(list(lease.tokens), lease.salt, slots=stored_slots, first_own=lease.length, node=lease.node)
 
     def truncate(self, lease: Lease, length: int) -> None:
         """Forget the positions from `length` on. Positions in the tree stay there."""
@@ -167,13 +167,13 @@ class RadixCache:
     def _split(self, node: _Node, length: int) -> _Node:
         """Split a node: a new node takes its first `length` tokens, and becomes its parent."""
         assert node.parent is not None
-        head = _Node(
+        new_parent = _Node(
             node.tokens[:length], node.slots[:length], node.parent, lock_count=node.lock_count, last_use=node.last_use
         )
-        node.parent.children[head.tokens[0]] = head
-        node.tokens, node.slots, node.parent = node.tokens[length:], node.slots[length:], head
-        head.children[node.tokens[0]] = node
-        return head
+        node.parent.children[new_parent.tokens[0]] = new_parent
+        node.tokens, node.slots, node.parent = node.tokens[length:], node.slots[length:], new_parent
+        new_parent.children[node.tokens[0]] = node
+        return new_parent
 
     def _lock(self, node: _Node | None) -> None:
         self._clock += 1

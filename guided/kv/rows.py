@@ -1,10 +1,10 @@
 """A cache for a fixed batch: one tensor with a row for each sequence, as in nanochat's engine.
 
 In: keys and values of some new positions of every row. Out: views of all stored positions, and the length of each row.
-This is the simplest cache for a fixed batch, for readers and for comparison. The engine's caches (cache.py) share
-memory between changing sequences. Memory is allocated when the first keys are inserted, with their dtype and on their
-device. It grows to multiples of 1,024 positions by copying. (`resize_` on a middle axis, as in older versions of
-nanochat, would scramble the heads.)
+This is the simplest cache for a fixed batch, to read and to compare with. The engine's caches (cache.py) share memory
+between changing sequences. Memory is allocated when the first keys are inserted, with their dtype and on their device.
+To grow, the contents are copied into memory for a multiple of 1,024 positions. (`resize_` on a middle axis, as in older
+versions of nanochat, would scramble the heads.)
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class RowCache:
         end = int(self.cache_seqlens.max()) + new
         self._grow_to(end, k)
         keys, values = self.get_layer_cache(layer)
-        position = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
-        row = torch.arange(self.rows).unsqueeze(1)
-        keys[row, position], values[row, position] = k, v
+        positions = self.cache_seqlens.long().unsqueeze(1) + torch.arange(new)
+        row_indices = torch.arange(self.rows).unsqueeze(1)
+        keys[row_indices, positions], values[row_indices, positions] = k, v
         return keys[:, :end], values[:, :end]
 
     def advance(self, new: int | Tensor) -> None:

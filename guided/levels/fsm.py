@@ -90,11 +90,11 @@ class GuidedFSM:
         edges = self.transitions.get(self.current_state, {})
         if max_tokens is not None:
             distances = self._compute_distances()
-            needed = distances.get(self.current_state)
-            if needed is None:
+            shortest_length = distances.get(self.current_state)
+            if shortest_length is None:
                 raise GuidedError(f"no accepting state can be reached from state {self.current_state}")
-            if needed > max_tokens:
-                raise BudgetError(needed, max_tokens, is_exact=True)
+            if shortest_length > max_tokens:
+                raise BudgetError(shortest_length, max_tokens, is_exact=True)
             edges = {token: state for token, state in edges.items() if distances.get(state, max_tokens) < max_tokens}
         return {*edges, *(self.end_tokens if self.is_complete() else ())}
 

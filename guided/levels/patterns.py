@@ -51,8 +51,8 @@ class CompiledFSM:
         if self._matcher.is_terminated():
             return set()
         budget = None if max_tokens is None else max_tokens + 1  # the core counts the end token, `max_tokens` does not
-        if budget is not None and (needed := self._matcher.min_tokens_to_finish()) > budget:
-            raise BudgetError(needed - 1, budget - 1)
+        if budget is not None and (shortest_length := self._matcher.min_tokens_to_finish()) > budget:
+            raise BudgetError(shortest_length - 1, budget - 1)
         self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=budget)
         return {token for token in allowed_tokens(self._bitmask) if token < self.grammar.vocabulary.size}
 

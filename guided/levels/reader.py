@@ -57,8 +57,8 @@ class Reader:
 
     def _count_reusable(self, lease: Lease, row: Sequence[int]) -> int:
         """The number of leading tokens that need not be read again. The last token is always read."""
-        matching = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
-        return sum(1 for _ in matching) if self.remember else 0
+        matching_pairs = takewhile(lambda pair: pair[0] == pair[1], zip(lease.tokens, row[:-1], strict=False))
+        return sum(1 for _ in matching_pairs) if self.remember else 0
 
     def _step(self, chunks: list[list[int]]) -> Tensor:
         """One forward pass over chunks of equal length, one per row. Returns their last hidden states, (B, dim)."""

@@ -100,7 +100,7 @@ def _is_torch(x: object) -> bool:
 
 
 def _as_rows(x: Any) -> Any:
-    """View logits or a bitmask with two dimensions."""
+    """View logits or a bitmask as an array of rows."""
     if x.ndim not in (1, 2):
         raise ValueError(f"expected one or two dimensions, got the shape {tuple(x.shape)}")
     return x[None] if x.ndim == 1 else x
@@ -135,11 +135,11 @@ def _mask(logits: Any, bitmask: Any) -> None:
         octets = np.ascontiguousarray(words).astype("<i4", copy=False).view(np.uint8)
         for row, row_octets in zip(bits, octets, strict=True) if bits.ndim == 2 else ((bits, octets),):
             for start in range(0, covered_width, _CHUNK):
-                part = row[start : start + _CHUNK]
+                chunk = row[start : start + _CHUNK]
                 is_banned = np.take(_octet_masks(bits.itemsize), row_octets[start // 8 : (start + _CHUNK) // 8], axis=0)
-                flipped_bits = part ^ minus_infinity
-                flipped_bits &= is_banned.reshape(-1)[: len(part)]
-                part ^= flipped_bits  # -inf where banned, otherwise unchanged
+                flipped_bits = chunk ^ minus_infinity
+                flipped_bits &= is_banned.reshape(-1)[: len(chunk)]
+                chunk ^= flipped_bits  # -inf where banned, otherwise unchanged
 
 
 def _bit_patterns(logits: Any) -> tuple[Array, Any]:

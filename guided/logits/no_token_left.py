@@ -1,7 +1,7 @@
 """Finds rows in which no token is allowed. In: a bitmask, and masked logits. Out: the rows whose logits are all -inf.
 
 Other logits processors also forbid tokens, and may forbid all tokens that a mask allows. Cost: one logit of each row is
-read, and all logits of a row only if that one is forbidden. This module does not import torch.
+read, of a token that the mask allows; if it is -inf, all logits of the row are read. This module does not import torch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """LoRA adapters, as PEFT saves them: each adds the product of two small matrices to a matrix of the model.
 
 In: a decoder (decoder.py), with weights in any format, and a directory with adapter_config.json and
-adapter_model.safetensors. Out: another model over the same weights. These never change, so several adapters and the
-plain model can share them. Cost: the adapter's bytes are read once; a pass computes two more small products for each
-adapted matrix. Q, K and V share one product with the stacked lora_A matrices; so do gate and up. Source: "LoRA:
+adapter_model.safetensors. Out: another model over the same weights. The weights never change, so several adapters and
+the plain model can share them. Cost: the adapter's bytes are read once; a pass computes two more small products for
+each adapted matrix. Q, K and V share one product with the stacked lora_A matrices; so do gate and up. Source: "LoRA:
 Low-Rank Adaptation of Large Language Models" (arXiv 2106.09685).
 
 Missing or unused tensors are errors: the config (lora_config.py) determines which tensors there must be. If the head or
@@ -78,15 +78,15 @@ class _Adapter:
             )
         self._check_copies()
         model, c = copy(self._base), self._base.config
-        model.layers = [self._layer(index, layer) for index, layer in enumerate(self._base.layers)]
-        model.head = self._matrix(self._base.head, c.dim, (NAMES.head, c.vocab_size))
+        model.layers = [self._adapt_layer(index, layer) for index, layer in enumerate(self._base.layers)]
+        model.head = self._adapt_matrix(self._base.head, c.dim, (NAMES.head, c.vocab_size))
         hint = f"{CONFIG} (target_modules, layers_to_transform) excludes it, or the adapter belongs to another model"
         self._weights.finish(hint)
         if self._adapted_count == 0:
             raise ModelFileError(f"{self._config.location}: the adapter adapts none of this model's matrices")
         return model
 
-    def _layer(self, index: int, layer: Layer) -> Layer:
+    def _adapt_layer(self, index: int, layer: Layer) -> Layer:
         c = self._base.config
         q_rows, kv_rows = c.heads * c.head_dim, c.kv_heads * c.head_dim
 
@@ -99,13 +99,13 @@ class _Adapter:
             qkv, gate_up = (part(NAMES.qkv, q_rows + 2 * kv_rows),), (part(NAMES.gate_up, 2 * c.hidden),)
         return replace(
             layer,
-            qkv=self._matrix(layer.qkv, c.dim, *qkv),
-            output=self._matrix(layer.output, q_rows, part(NAMES.output, c.dim)),
-            gate_up=self._matrix(layer.gate_up, c.dim, *gate_up),
-            down=self._matrix(layer.down, c.hidden, part(NAMES.down, c.dim)),
+            qkv=self._adapt_matrix(layer.qkv, c.dim, *qkv),
+            output=self._adapt_matrix(layer.output, q_rows, part(NAMES.output, c.dim)),
+            gate_up=self._adapt_matrix(layer.gate_up, c.dim, *gate_up),
+            down=self._adapt_matrix(layer.down, c.hidden, part(NAMES.down, c.dim)),
         )
 
-    def _matrix(self, base: Matrix, columns: int, *parts: Part) -> Matrix:
+    def _adapt_matrix(self, base: Matrix, columns: int, *parts: Part) -> Matrix:
         """Add adapters to a matrix of parts that are concatenated by rows."""
         if not any(self._config.targets(module) for module, _ in parts):
             return base
@@ -113,14 +113,14 @@ class _Adapter:
         downs, ups, rank, row = list[Tensor](), list[tuple[slice, slice, Tensor]](), 0, 0
         for module, rows in parts:
             if self._config.targets(module):
-                down, up = self._pair(module, rows, columns)
+                down, up = self._read_pair(module, rows, columns)
                 downs.append(down)
                 ups.append((slice(rank, rank + len(down)), slice(row, row + rows), self._weights.put(up)))
                 rank += len(down)
             row += rows
         return AdaptedMatrix(base, self._weights.put(*downs), tuple(ups))
 
-    def _pair(self, module: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+    def _read_pair(self, module: str, rows: int, columns: int) -> tuple[Tensor, Tensor]:
         """Read lora_A (rank, columns), and lora_B (rows, rank) times the scale."""
         down, up = (f"{_PREFIX}{module}.lora_{side}.weight" for side in "AB")
         rank = self._config.rank(module)
@@ -136,11 +136,11 @@ class _Adapter:
         """Check that base weights that PEFT saved with the adapter are equal to the model's weights."""
         c, embedding, head = self._base.config, self._base.embedding, self._base.head
         saved_copies = ((NAMES.embedding, "", embedding), (NAMES.head, "", head), (NAMES.head, ".base_layer", head))
-        for module, inner, matrix in saved_copies:
-            if (name := f"{_PREFIX}{module}{inner}.weight") not in self._weights:
+        for module, infix, matrix in saved_copies:
+            if (name := f"{_PREFIX}{module}{infix}.weight") not in self._weights:
                 continue
-            saved = self._weights.take(name, c.vocab_size, c.dim)
-            if not isinstance(matrix, Tensor) or not torch.equal(saved.to(matrix), matrix):
+            saved_copy = self._weights.take(name, c.vocab_size, c.dim)
+            if not isinstance(matrix, Tensor) or not torch.equal(saved_copy.to(matrix), matrix):
                 reason = (
                     "the adapter's copies of base weights differ from this model's weights, or this model is quantised"
                 )

@@ -96,7 +96,8 @@ class Model(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of weights, activations, keys and values."""
+        """The dtype of activations, and of weights that are not quantised. Keys and values have it, too, unless
+        `Decoder.kv_dtype` is another one."""
 
     @property
     def device(self) -> torch.device:

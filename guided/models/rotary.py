@@ -21,6 +21,7 @@ class Rope:
     """The rotary positions of heads.
 
     Attributes:
+        base: the base of the frequencies (`rotary_frequencies`).
         factors: the divisors of the frequencies; None: all 1.
         rotary_dim: the number of rotated dimensions of a head; None: all.
         gain: the factor by which the rotated dimensions are multiplied (longrope).
@@ -57,7 +58,8 @@ def llama3_factors(
 def rotary_tables(
     rope: Rope, head_dim: int, context: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """cos and signed sin for every position, (context, 1, rotary_dim): both halves have the same angles."""
+    """cos and sin for every position, (context, 1, rotary_dim). Both halves have the same angles; in the first half,
+    sin is negated."""
     frequency = rotary_frequencies(rope.base, rope.rotary_dim or head_dim)
     if rope.factors is not None:
         frequency = frequency / torch.tensor(rope.factors, dtype=torch.float64)

@@ -108,9 +108,9 @@ class ChosenToken:
 
     Attributes:
         token: the id of the token.
-        removed: -log of the model's probability of all tokens that remain after the mask and the ramp.
-        budget_mass: the probability of tokens that the specification allows but the budget or its ramp removed; None if
-            they removed nothing.
+        removed: -log of the model's probability that the mask and the ramp leave, summed over all tokens.
+        budget_mass: the probability that the specification leaves, but the budget or its ramp removes; None if they
+            remove nothing.
         scores: log probabilities, if requested.
         logprob: log of the model's probability of the token (temperature 1, without the mask); 0 without a mask.
         preferred: the model's most likely token, if the mask forbids it.

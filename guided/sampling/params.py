@@ -72,8 +72,8 @@ class SamplingParams:
         return self._copy_with("seed", (self.seed + index) % _SEEDS)
 
     def retry(self, number: int) -> SamplingParams:
-        """The parameters of version `number` of a value: another seed, and a temperature of at least 1. 0: these
-        parameters."""
+        """The parameters of version `number` of a value: another seed, and a temperature of at least 1. For number 0,
+        these parameters themselves."""
         seed = (self.seed + number * _RETRY_STEP) % _SEEDS if number else self.seed
         return self._copy_with("seed", seed).at(max(1.0, self.temperature)) if number else self
 
@@ -109,8 +109,8 @@ class SamplingParams:
                 option="temperature",
             )
         if self.top_k is not None and (not _is_integer(self.top_k) or self.top_k < -1):
-            needed = "an integer of at least 1, or 0, -1 or None for all tokens"
-            raise OptionError(f"top_k is {brief(self.top_k)}, but must be {needed}", option="top_k")
+            expected = "an integer of at least 1, or 0, -1 or None for all tokens"
+            raise OptionError(f"top_k is {brief(self.top_k)}, but must be {expected}", option="top_k")
         if self.top_p is not None and not (is_number(self.top_p) and 0 < self.top_p <= 1):
             raise OptionError(f"top_p is {brief(self.top_p)}, but must lie in (0, 1]", option="top_p")
         if self.min_p is not None and not (is_number(self.min_p) and 0 <= self.min_p <= 1):

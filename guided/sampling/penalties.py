@@ -4,8 +4,8 @@ In: the parameters of a request, and the output so far. Out: `Changes` to the lo
 applies them to masked logits in torch; the kernel has its own version (guided/kernels/choose.py). Additions and
 multiplications leave -inf unchanged, so no change allows a token that the mask forbids.
 
-Cost: O(1) per token of the output, and a comparison for each bad word. Only the logits of tokens in the request, the
-prompt or the output change.
+Cost: O(1) per token of the output, and a comparison for each bad word; with drafts, also a copy of the output and its
+counts. Only the logits of tokens in the request, the prompt or the output change.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class Penalties:
 
     def _compute_once(self, name: str, make: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """An array from the request's parameters, which is computed once for all samples."""
-        shared = self.params.shared
-        if name not in shared:
-            shared[name] = make()
-        array: npt.NDArray[Any] = shared[name]
+        shared_arrays = self.params.shared
+        if name not in shared_arrays:
+            shared_arrays[name] = make()
+        array: npt.NDArray[Any] = shared_arrays[name]
         return array
 
 
@@ -119,14 +119,14 @@ class _TokenCounts:
         size = len(self._index_by_id)
         if not drafts:
             return self._ids[:size], self._counts[:size]
-        extended = _TokenCounts(())
-        extended._index_by_id, extended._ids, extended._counts = (
+        counts_with_drafts = _TokenCounts(())
+        counts_with_drafts._index_by_id, counts_with_drafts._ids, counts_with_drafts._counts = (
             dict(self._index_by_id),
             self._ids.copy(),
             self._counts.copy(),
         )
-        extended.extend(drafts)
-        return extended.ids_and_counts(())
+        counts_with_drafts.extend(drafts)
+        return counts_with_drafts.ids_and_counts(())
 
     def _count(self, id: int) -> None:
         index = self._index_by_id.setdefault(id, len(self._index_by_id))
@@ -144,7 +144,7 @@ def apply_changes(changes: Changes, logits: Tensor, position: int) -> None:
     Raises:
         GuidedError: the changes forbid every token that the mask allows.
     """
-    if _is_empty(logits):
+    if _allows_nothing(logits):
         return  # the sampler raises the error
     _forbid(changes, logits, position)
     if len(changes.biased):
@@ -162,16 +162,16 @@ def _forbid(changes: Changes, logits: Tensor, position: int) -> None:
         logits[_to_tensor(forbidden, logits)] = _FORBIDDEN
     if changes.banned:
         logits[changes.banned] = _FORBIDDEN
-    if (changes.permitted is not None or changes.banned) and _is_empty(logits):
+    if (changes.permitted is not None or changes.banned) and _allows_nothing(logits):
         raise all_banned(position)
     if changes.ends:
         end_logits = logits[changes.ends]
         logits[changes.ends] = _FORBIDDEN
-        if _is_empty(logits):
+        if _allows_nothing(logits):
             logits[changes.ends] = end_logits
 
 
-def _is_empty(logits: Tensor) -> bool:
+def _allows_nothing(logits: Tensor) -> bool:
     return float(logits[argmax(logits)]) == _FORBIDDEN
 
 

@@ -88,12 +88,12 @@ def refusal(highest: float) -> GuidedError:
 
 def _nucleus(weights: Tensor, share: float) -> tuple[Tensor, Tensor]:
     """The fewest weights whose sum is at least `share` of the total, in descending order, and their indices."""
-    size, needed = weights.shape[0], share * weights.sum(dtype=torch.float64)
+    size, needed_weight = weights.shape[0], share * weights.sum(dtype=torch.float64)
     count = min(256, size)
     while True:
         greatest, order = torch.topk(weights, count)
         cumulative = greatest.cumsum(0, dtype=torch.float64)
-        if count == size or cumulative[-1] >= needed:
-            count = int(torch.searchsorted(cumulative, needed)) + 1
+        if count == size or cumulative[-1] >= needed_weight:
+            count = int(torch.searchsorted(cumulative, needed_weight)) + 1
             return greatest[:count], order[:count]
         count = min(16 * count, size)

@@ -1,8 +1,8 @@
 """Python functions as tools: their description for the model, typed arguments, and the text of their results.
 
 In: a function with type hints. Out: a tool as in OpenAI's API, arguments parsed from the JSON text of a call, and the
-result as text. The first part of the docstring describes the function, and its section about parameters describes
-these (Google's, NumPy's, Sphinx's and other forms, read by the package docstring_parser).
+result as text. The first part of the docstring describes the function, and its section about parameters describes the
+parameters, in Google's, NumPy's, Sphinx's or another form that the package docstring_parser reads.
 
 The text of a result is the string itself, JSON for other values, and `str(value)` for values without a JSON form.
 """
@@ -73,8 +73,7 @@ def function_tool(function: Callable[..., Any], *, name: str | None = None) -> F
 
     Raises:
         SpecError: it is not a function, or has no valid name. UnsupportedError: a parameter has a type without a JSON
-        form;
-            it is a method without an object, or a generator function.
+            form, or it is a method without an object, or a generator function.
     """
     if not is_function(function):
         hint = "pass a function with type hints, or a guided.Tool"

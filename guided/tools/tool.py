@@ -109,7 +109,7 @@ class Tool:
             thread.start()
         except RuntimeError:  # the system cannot start another thread
             _running_calls.release()
-            return False, "it could not be started"
+            return False, "the call could not be started"
         thread.join(self.seconds)
         return outcome[0] if outcome else (False, f"no result within {self.seconds:g} s")
 
@@ -119,7 +119,7 @@ _ANY_CHARACTER: Final = regex("(?s:.)")
 
 
 def _call_safely(call: Callable[[str], str], text: str) -> tuple[bool, str]:
-    """(True, result) or (False, reason)."""
+    """Return (True, result), or (False, reason) if there is no result."""
     try:
         result = call(text)
         if isinstance(result, str):
@@ -133,10 +133,10 @@ def _call_safely(call: Callable[[str], str], text: str) -> tuple[bool, str]:
 
 
 @lru_cache(maxsize=64)
-def _answer_with(tools: tuple[Tool, ...]) -> Expr:
+def _cached_answer_with(tools: tuple[Tool, ...]) -> Expr:
     return repeat(choice(_ANY_CHARACTER, *(tool.segment for tool in tools)))
 
 
 def answer_with(tools: Sequence[Tool]) -> Expr:
     """Any text in which the tools may be called anywhere. Returns the same object for the same tools."""
-    return _answer_with(tuple(tools))
+    return _cached_answer_with(tuple(tools))

@@ -244,9 +244,9 @@ def _begin_turn(
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     tool_list, given_options = read_items("tools", tools), cast(dict[str, Any], options)
-    segments = [tool for tool in tool_list if isinstance(tool, Tool)]
-    if segments and len(segments) < len(tool_list):
-        message = f"{segments[0].name} is a guided.Tool, which cannot be combined with functions"
+    segment_tools = [tool for tool in tool_list if isinstance(tool, Tool)]
+    if segment_tools and len(segment_tools) < len(tool_list):
+        message = f"{segment_tools[0].name} is a guided.Tool, which cannot be combined with functions"
         raise OptionError(message, option="tools")
     functions = [
         tool if isinstance(tool, FunctionTool) else function_tool(tool)
@@ -276,8 +276,8 @@ def _begin_turn(
         ),
     )
     request_options = cast(Options, options)
-    if segments:
-        request_options["tools"] = segments
+    if segment_tools:
+        request_options["tools"] = segment_tools
     return turn, request_options
 
 

@@ -14,10 +14,11 @@ A message is free text that may contain calls, written in the model's style. If 
 of calls. With a constraint it is either text that satisfies the constraint, or calls. Arguments always satisfy their
 schema.
 
-Every turn ends with an answer. After `max_rounds` messages with calls, and after a message that repeats a call or all
-calls of the message before it, the model is asked for the answer: it sees the conversation before the turn, and the
-results of the calls as part of the question. Otherwise a small model that sees tools and calls may go on calling them
-forever. Repeated calls get the result of the first one; the function does not run again (unless `repeats` is true).
+Every turn ends with an answer. After `max_rounds` messages with calls, and after a message that repeats one of its own
+calls, or all calls of the message before it, the model is asked for the answer: it sees the conversation before the
+turn, and the results of the calls as part of the question. A small model that continued to see tools and calls might
+call the tools forever. A repeated call gets the result of the first one, and the function does not run again. With
+`repeats`, all calls run.
 """
 
 from __future__ import annotations
@@ -215,10 +216,10 @@ class Turn:
         ]
 
     def _new_reader(self) -> AnswerReader:
-        reader = self._style.reader(self._schemas) if self._schemas else None
+        call_reader = self._style.reader(self._schemas) if self._schemas else None
         markers = () if self._text_format is None else self._style.begin_markers(chosen_tools(self._schemas).functions)
-        decoder = None if reader is None else AnswerDecoder(self._vocabulary)
-        splitter = AnswerSplitter(decoder, reader, markers, reasoning_end=self._reasoning_end, has_stops=True)
+        decoder = None if call_reader is None else AnswerDecoder(self._vocabulary)
+        splitter = AnswerSplitter(decoder, call_reader, markers, reasoning_end=self._reasoning_end, has_stops=True)
         return AnswerReader(splitter, self._new_id)
 
     def _new_id(self) -> str:

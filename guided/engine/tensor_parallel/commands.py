@@ -93,8 +93,8 @@ def send_command(group: TorchGroup, command: Command) -> None:
 def receive_command(group: TorchGroup) -> Command:
     """Wait for the next command from rank 0, and return it."""
     kind, count, *numbers = group.broadcast(torch.zeros(_FIRST_LENGTH, dtype=torch.int64)).tolist()
-    if (missing := count + 2 - _FIRST_LENGTH) > 0:
-        numbers += group.broadcast(torch.zeros(missing, dtype=torch.int64)).tolist()
+    if (missing_count := count + 2 - _FIRST_LENGTH) > 0:
+        numbers += group.broadcast(torch.zeros(missing_count, dtype=torch.int64)).tolist()
     del numbers[count:]
     if kind:
         return CopySlots(*numbers) if kind == 1 else OpenCache(*numbers)

@@ -1,4 +1,4 @@
-"""Wraps torch's process groups (gloo on a CPU, NCCL on CUDA) as `Group`s, with which processes exchange tensors.
+"""Wraps torch's process groups (gloo on a CPU, NCCL on CUDA) as `Group`s, through which processes exchange tensors.
 
 In: the position of this process among the ranks, and a file through which the ranks find each other. Out: the groups of
 this process, and the group of all ranks, which sends commands and is always on the CPU. torch's global default process
@@ -97,7 +97,7 @@ def check_backend(device: torch.device) -> None:
     """Check that this build of torch can exchange tensors between devices of this type.
 
     Raises:
-        GuidedError: this build cannot.
+        GuidedError: it cannot; the message names the missing backend.
     """
     if device.type not in ("cpu", "cuda"):
         raise GuidedError(f"a model can be split across processes only on cpu and cuda, not on {device.type}")

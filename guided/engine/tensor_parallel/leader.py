@@ -1,9 +1,10 @@
 """Rank 0: starts the other ranks, and sends them a command for each operation that all ranks run together.
 
 In: a model's file, and the number of parts. Out: `Ranks`, whose `parallel` determines the part that rank 0 loads, and
-whose `runner` is the engine's runner. The other ranks are processes on this machine (worker.py) and end with this one.
-Only rank 0 manages the blocks of the cache. The cache's memory is split like the model: each rank stores the keys and
-values of its own heads and layers. On a CPU the ranks share the cores, so splitting a model does not make it faster.
+whose `runner` is the engine's runner. The other ranks are processes on this machine (worker.py). They end with this
+process. Only rank 0 manages the blocks of the cache. The cache's memory is split like the model: each rank stores the
+keys and values of its own heads and layers. On a CPU the ranks share the cores, so splitting a model does not make it
+faster.
 """
 
 from __future__ import annotations
@@ -44,22 +45,35 @@ class Ranks:
     """
 
     def __init__(
-        self, path: Path, *, dtype: torch.dtype | None, device: torch.device, tensor: int = 1, pipeline: int = 1
+        self,
+        path: Path,
+        *,
+        dtype: torch.dtype | None,
+        device: torch.device,
+        tensor_size: int = 1,
+        pipeline_size: int = 1,
     ) -> None:
         """Start the other ranks, which load their parts while rank 0 loads its own.
 
         Raises:
             GuidedError: a rank ended at once, or there are not enough devices.
         """
-        devices = _choose_devices(device, tensor * pipeline)
+        devices = _choose_devices(device, tensor_size * pipeline_size)
         self.device, self._has_runner = devices[0], False
         name = None if dtype is None else str(dtype).removeprefix("torch.")
         rendezvous = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
         threads = torch.get_num_threads()
-        threads_per_rank = max(1, threads // tensor)  # the stages of a pipeline compute one after the other
+        threads_per_rank = max(1, threads // tensor_size)  # the stages of a pipeline compute one after the other
         configs = [
             WorkerConfig(
-                str(path), name, str(rank_device), str(rendezvous / "store"), os.getpid(), rank, tensor, pipeline
+                str(path),
+                name,
+                str(rank_device),
+                str(rendezvous / "store"),
+                os.getpid(),
+                rank,
+                tensor_size,
+                pipeline_size,
             )
             for rank, rank_device in enumerate(devices)
         ]
@@ -74,7 +88,7 @@ class Ranks:
         try:
             self.workers.wait_until_ready()
             self._all_ranks, self.parallel = connect(
-                rendezvous / "store", RankPosition(0, tensor, pipeline), self.device
+                rendezvous / "store", RankPosition(0, tensor_size, pipeline_size), self.device
             )
         except RuntimeError as error:
             reason = self.abort(error)
@@ -153,7 +167,8 @@ class _Pool(BlockPool):
 
 
 class _Runner(ModelRunner):
-    """Runs every forward pass on all ranks. The host sends the tokens to the other ranks, so it cannot run ahead."""
+    """Runs every forward pass on all ranks. The host sends the tokens to the other ranks before a pass, so a pass
+    cannot begin before the host knows its tokens."""
 
     can_run_ahead = False
 

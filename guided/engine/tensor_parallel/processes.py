@@ -1,7 +1,7 @@
 """Starts and ends the processes of the other ranks.
 
-In: a `WorkerConfig` for each. Out: `Workers`. A worker has the import path of this process, whatever its working
-directory is. It reports through a pipe that it is ready, and why it ends. It always ends with this process (worker.py).
+In: a `WorkerConfig` for each. Out: `Workers`. A worker gets the import path of this process. It reports through a pipe
+that it is ready, and why it ends. It always ends with this process (worker.py).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Workers:
                 )
                 self.processes.append(process)
                 assert process.stdin is not None
-                with suppress(BrokenPipeError), process.stdin as pipe:  # it has ended; `wait_until_ready` reports this
+                with suppress(BrokenPipeError), process.stdin as pipe:  # the worker has ended, see wait_until_ready
                     pipe.write(json.dumps(asdict(config)) + "\n")
         except BaseException:
             self.end()
@@ -69,11 +69,11 @@ class Workers:
     def exit_reason(self) -> str | None:
         """The reasons that workers reported for ending, or their exit codes; None if no worker has ended."""
         deadline = time.monotonic() + _EXIT_SECONDS
-        while not (ended := [p for p in self.processes if p.poll() is not None]) and time.monotonic() < deadline:
+        while not (exited := [p for p in self.processes if p.poll() is not None]) and time.monotonic() < deadline:
             time.sleep(0.02)
-        reports = [line for process in ended for line in process.stdout or ()]
-        codes = {process.returncode for process in ended}
-        return "".join(reports).strip() or f"exit code {', '.join(map(str, sorted(codes)))}" if ended else None
+        reports = [line for process in exited for line in process.stdout or ()]
+        codes = {process.returncode for process in exited}
+        return "".join(reports).strip() or f"exit code {', '.join(map(str, sorted(codes)))}" if exited else None
 
     def end(self) -> None:
         """End all workers. A second call does nothing."""

@@ -81,8 +81,8 @@ def main() -> None:
 def _exit_with_rank_0(config: WorkerConfig) -> None:
     """Poll until rank 0 has ended, then exit.
 
-    A closed connection would show this too, but not while this process waits for something else, nor if a child of rank
-    0 has inherited the connection.
+    A closed connection also shows that rank 0 has ended, but only while this process uses the connection, and only if
+    no child of rank 0 has inherited it.
     """
     while os.getppid() == config.parent:
         time.sleep(_POLL_SECONDS)

@@ -78,14 +78,14 @@ class OffloadCache:
         assert isinstance(lease, BlockTable)
         if new == 0:
             return True
-        missing = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
+        missing_count = -(-(lease.length + new) // self.block_size) - len(lease.blocks)
         index, stop = divmod(lease.length, self.block_size)
         is_shared = index < len(lease.blocks) and lease.blocks[index].reference_count > 1
-        if max(missing, 0) + is_shared > self.manager.free_count:
+        if max(missing_count, 0) + is_shared > self.manager.free_count:
             return False
         if is_shared:
             lease.blocks[index] = self.manager.make_exclusive(lease.blocks[index], stop)
-        lease.blocks += (self.manager.allocate() for _ in range(missing))
+        lease.blocks += (self.manager.allocate() for _ in range(missing_count))
         return True
 
     def fork(self, lease: Lease) -> Lease:
@@ -116,10 +116,10 @@ class OffloadCache:
         lease.closed, lease.tokens = True, []
         self._release_after(lease, 0)
 
-    def _release_after(self, table: BlockTable, blocks: int) -> None:
-        for block in reversed(table.blocks[blocks:]):
+    def _release_after(self, table: BlockTable, kept_count: int) -> None:
+        for block in reversed(table.blocks[kept_count:]):
             self.manager.release(block)
-        del table.blocks[blocks:]
+        del table.blocks[kept_count:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class _Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SequencePlan:
     """The work of a forward pass for one sequence, which is the same in each layer."""
 
     count: int
@@ -161,9 +161,9 @@ class _Part:
 
 class _OffloadPlan:
     def __init__(self, cache: OffloadCache, tables: Sequence[BlockTable], counts: Sequence[int]) -> None:
-        self._layers, self._slots, self._size = cache.layers, cache.slots, cache.block_size
+        self._layers, self._slots, self._block_size = cache.layers, cache.slots, cache.block_size
         self._device = cache.device
-        self._parts = [_make_part(cache, table, count) for table, count in zip(tables, counts, strict=True)]
+        self._plans = [_make_sequence_plan(cache, table, count) for table, count in zip(tables, counts, strict=True)]
         self._started_load: tuple[int, int] | None = None  # the layer and sequence whose first loads have started
         self._slots.wait_unused_loads()
 
@@ -175,38 +175,38 @@ class _OffloadPlan:
     @property
     def lengths(self) -> Sequence[int]:
         """See `SegmentedPlan`."""
-        return [part.length for part in self._parts]
+        return [plan.length for plan in self._plans]
 
     def segments(self, layer: int, index: int, k: Tensor, v: Tensor) -> Iterator[Segment]:
         """See `SegmentedPlan`."""
-        part, slots, size, all_queries = self._parts[index], self._slots, self._size, slice(0, len(k))
+        plan, slots, size, all_queries = self._plans[index], self._slots, self._block_size, slice(0, len(k))
         self._start_loads(layer, index)
-        for span in part.spans[:1]:
-            self._write(layer, part, span, k, v)
-        resident_indices = iter(part.resident_indices)
-        for slot_range in part.resident_slots:
+        for span in plan.spans[:1]:
+            self._write(layer, plan, span, k, v)
+        resident_indices = iter(plan.resident_indices)
+        for slot_range in plan.resident_slots:
             positions = self._block_positions(islice(resident_indices, len(slot_range)))
             yield Segment(all_queries, self._view_slots(slot_range, layer, len(slot_range) * size), positions)
-        for turn in part.turns[part.initial_loads :]:
+        for turn in plan.turns[plan.initial_loads :]:
             if isinstance(turn, Load):
-                slots.load(turn.slot, layer, part.loaded_blocks[turn.item], size)
+                slots.load(turn.slot, layer, plan.loaded_blocks[turn.item], size)
             else:
-                positions = self._block_positions(part.loaded_indices[item] for item in turn.items)
+                positions = self._block_positions(plan.loaded_indices[item] for item in turn.items)
                 yield Segment(all_queries, self._view_slots(turn.slots, layer, len(turn.slots) * size), positions)
-        if index + 1 == len(self._parts) and layer + 1 < self._layers:
+        if index + 1 == len(self._plans) and layer + 1 < self._layers:
             self._start_loads(layer + 1, 0)
-        for number, span in enumerate(part.spans):
+        for number, span in enumerate(plan.spans):
             if number:
                 if not span.block.on_device:
                     slots.vacate(span.slot, layer)
-                self._write(layer, part, span, k, v)
+                self._write(layer, plan, span, k, v)
             view = self._view_slots(range(span.slot, span.slot + 1), layer, span.stop)
-            begin = part.length - part.count + span.begin_token - span.start
+            begin = plan.length - plan.count + span.begin_token - span.start
             positions = [range(begin, begin + span.stop)]
             yield Segment(slice(span.begin_token, span.end_token), view, positions, is_causal=True)
-            if span.end_token < part.count:
-                yield Segment(slice(span.end_token, part.count), view, positions)
-            if not (part.is_decode or span.block.on_device):
+            if span.end_token < plan.count:
+                yield Segment(slice(span.end_token, plan.count), view, positions)
+            if not (plan.is_decode or span.block.on_device):
                 slots.store(span.slot, layer, span.block, range(span.start, span.stop))
 
     def _view_slots(self, slot_range: range, layer: int, stop: int) -> KVView:
@@ -214,46 +214,46 @@ class _OffloadPlan:
         return KVView(k.unsqueeze(0), v.unsqueeze(0), slice(0, len(k)))
 
     def _block_positions(self, numbers: Iterable[int]) -> list[range]:
-        return [range(number * self._size, (number + 1) * self._size) for number in numbers]
+        return [range(number * self._block_size, (number + 1) * self._block_size) for number in numbers]
 
     def _start_loads(self, layer: int, index: int) -> None:
         """Prepare the slot that is written first, and start the first loads."""
         if self._started_load == (layer, index):
             return
         self._started_load = layer, index
-        part, slots = self._parts[index], self._slots
-        if not part.is_decode:
+        plan, slots = self._plans[index], self._slots
+        if not plan.is_decode:
             slots.vacate(RingBuffer.decode_slot, layer)
-        for span in part.spans[:1]:
+        for span in plan.spans[:1]:
             if span.block.on_device:
                 continue
-            if part.is_decode:
+            if plan.is_decode:
                 slots.hold(layer, span.block, span.start)
             elif span.start:
                 slots.load(span.slot, layer, span.block, span.start)
             else:
                 slots.vacate(span.slot, layer)
-        for turn in part.turns[: part.initial_loads]:
+        for turn in plan.turns[: plan.initial_loads]:
             assert isinstance(turn, Load)
-            slots.load(turn.slot, layer, part.loaded_blocks[turn.item], self._size)
+            slots.load(turn.slot, layer, plan.loaded_blocks[turn.item], self._block_size)
 
-    def _write(self, layer: int, part: _Part, span: _Span, k: Tensor, v: Tensor) -> None:
+    def _write(self, layer: int, plan: _SequencePlan, span: _Span, k: Tensor, v: Tensor) -> None:
         if span.begin_token == span.end_token:  # nothing to write; a fork may have written later positions of the block
             return
         new = slice(span.begin_token, span.end_token)
-        if part.is_decode and not span.block.on_device:
+        if plan.is_decode and not span.block.on_device:
             self._slots.write_held(layer, span.start, k[new], v[new])
         else:
             self._slots.write(span.slot, layer, span.start, k[new], v[new])
 
 
-def _make_part(cache: OffloadCache, table: BlockTable, count: int) -> _Part:
+def _make_sequence_plan(cache: OffloadCache, table: BlockTable, count: int) -> _SequencePlan:
     size, ring, manager = cache.block_size, cache.ring, cache.manager
     start, end = table.length, table.length + count
-    blocks = range(start // size, -(-end // size))
-    is_decode = len(blocks) <= 1 and count < size
+    block_indices = range(start // size, -(-end // size))
+    is_decode = len(block_indices) <= 1 and count < size
     spans = []
-    for index in blocks:
+    for index in block_indices:
         block, begin = table.blocks[index], max(start, index * size)
         slot = block.number if block.on_device else ring.get_write_slot_for_prefill(index)
         if is_decode:
@@ -265,7 +265,7 @@ def _make_part(cache: OffloadCache, table: BlockTable, count: int) -> _Part:
     loaded_blocks = [full_blocks[i] for i in loaded_indices]
     write_slot = ring.get_write_slot_for_prefill(start // size)
     turns = ring.decode(len(loaded_blocks)) if is_decode else ring.prefill(len(loaded_blocks), write_slot)
-    return _Part(
+    return _SequencePlan(
         count,
         is_decode,
         spans,

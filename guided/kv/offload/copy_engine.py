@@ -188,15 +188,15 @@ class CheckedCopies(SlotStore):
             copy = _do_nothing
         copies[slot, layer] = block, copy
 
-    def _check_slot_is_idle(self, slot: int, layer: int, what: str) -> None:
-        for copies, operation in ((self._loads, "loaded"), (self._offloads, "copied from")):
-            _raise_if((slot, layer) in copies, f"slot {slot} is {what} in layer {layer} while it is {operation}")
+    def _check_slot_is_idle(self, slot: int, layer: int, operation: str) -> None:
+        for copies, pending in ((self._loads, "loaded"), (self._offloads, "copied from")):
+            _raise_if((slot, layer) in copies, f"slot {slot} is {operation} in layer {layer} while it is {pending}")
 
-    def _check_block_is_not_written(self, block: int, layers: Iterable[int], what: str) -> None:
+    def _check_block_is_not_written(self, block: int, layers: Iterable[int], operation: str) -> None:
         blocks_in_use = {(copy[0], layer) for (_, layer), copy in self._offloads.items()}
         for layer in layers:
             _raise_if(
-                (block, layer) in blocks_in_use, f"block {block} is {what} in layer {layer} while it is copied to"
+                (block, layer) in blocks_in_use, f"block {block} is {operation} in layer {layer} while it is copied to"
             )
 
     def _check_block_is_not_read(self, block: int, layers: Iterable[int]) -> None:

@@ -1,7 +1,7 @@
 """Copies for a CUDA device, with pinned memory, events, and a stream for each direction beside the compute stream.
 
-There is an event for each slot and layer in each direction, so a layer waits only for its own data. Earlier kernels may
-read or write the target of a load, so the load stream waits for them.
+There is an event for each slot and layer in each direction, so a layer waits only for its own data. Kernels that were
+launched before a load may still read or write the load's target, so the load stream waits for them.
 
 Unit tests simulate streams on a CPU; `make gpu` runs the copies on a device.
 """
@@ -47,9 +47,9 @@ class CudaCopies(SlotStore):
 
     def wait_offload_layer(self, slot: int, layer: int) -> None:
         """See `CopyEngine`."""
-        done = self.ring_slot_offload_done[slot][layer]
-        torch.cuda.current_stream(self._device).wait_event(done)
-        self._load_stream.wait_event(done)
+        event = self.ring_slot_offload_done[slot][layer]
+        torch.cuda.current_stream(self._device).wait_event(event)
+        self._load_stream.wait_event(event)
 
     def copy_block(self, source: Block, target: Block, stop: int) -> None:
         """See `CopyEngine`. Synchronizes the device, since the CPU itself may access the block. Calls are rare."""

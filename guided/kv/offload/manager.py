@@ -1,8 +1,8 @@
 """Allocates the blocks of sequences on the device and on the CPU.
 
 Device blocks, if there are any, lie outside the ring, and their contents are never moved. They are allocated first, so
-short sequences may stay on the device. Only the length of a sequence determines which of its blocks are full, since
-decoding also fills blocks, not only prefill.
+short sequences may stay on the device. Which blocks of a sequence are full follows from its length alone, since prefill
+and decoding both fill them in order.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class HybridKVCacheManager:
             (self._free_device_blocks if block.on_device else self._free_cpu_blocks).append(block)
 
     def make_exclusive(self, block: Block, stop: int) -> Block:
-        """Replace a shared block, for one sequence, with a copy of its first `stop` positions."""
+        """Return a copy of the first `stop` positions of a shared block, and release the shared block."""
         new = self.allocate()
         self._slots.copy(block, new, stop)
         self.release(block)

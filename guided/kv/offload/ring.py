@@ -2,7 +2,7 @@
 numbers; other modules copy.
 
 A slot holds one block of positions on the device, in all layers; each layer's part is used separately. In prefill, the
-slots take turns: chunk i is written to slot i mod N, and the blocks before it are loaded into the N - 1 other slots. A
+slots take turns: block i is written to slot i mod N, and the blocks before it are loaded into the N - 1 other slots. A
 slot is reloaded right after attention to it, so up to N - 1 loads run at once. In decoding, slot 0 holds the growing
 block. The other slots form two halves, which load the blocks before it: one kernel call attends to one half while the
 other half is being loaded. A half has (N - 1) // 2 slots, but at least one. With N = 2, both halves are the same slot,
@@ -54,7 +54,7 @@ class RingBuffer:
         return max(1, (self.slots - 1) // 2)
 
     def get_write_slot_for_prefill(self, chunk: int) -> int:
-        """The slot to which the chunk is written."""
+        """The slot to which block number `chunk` of a sequence is written."""
         return chunk % self.slots
 
     def get_load_slots_for_prefill(self, write_slot: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Tracks the contents of each ring slot in each layer and the pending copies, so that it waits only if necessary.
+"""Tracks the contents of each ring slot in each layer, and the pending copies, in order to wait only when necessary.
 
 In: requests to load, write, read or store. Out: calls of a `CopyEngine`, with the waits that its rules require between
 them, each as late as possible. Cost: O(1) per call, and at most one wait per copy.
@@ -57,7 +57,7 @@ class SlotTable:
         self.engine.write(slot, layer, start, k, v)
 
     def vacate(self, slot: int, layer: int) -> None:
-        """Prepare a slot for other contents. First store data that only this slot has on the CPU."""
+        """Prepare a slot for other contents. If only this slot has some data, first store the data on the CPU."""
         if slot == RingBuffer.decode_slot:
             self._store_held(layer)
             self._held_blocks[layer] = None

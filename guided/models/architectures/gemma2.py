@@ -34,10 +34,10 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, **attention_biases(reader), **gemma(c["dim"], kinds), logit_softcap=logit_softcap)
 
 
-def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+def _describe(numbers: GgufNumbers, known_sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
     """GGUF files lack the scale of scores. Like llama.cpp, recognise the largest model by its number of layers."""
-    layers, dim = sizes["layers"], sizes["dim"]
-    scale = (dim / sizes["heads"] if layers == 46 else sizes["head_dim"]) ** -0.5
+    layers, dim = known_sizes["layers"], known_sizes["dim"]
+    scale = (dim / known_sizes["heads"] if layers == 46 else known_sizes["head_dim"]) ** -0.5
     window, softcap = numbers.count("attention.sliding_window", 4096), numbers.number_or_none("attn_logit_softcapping")
     kinds = tuple(
         LayerKind(AttentionKind(None if layer % 2 else window, softcap, scale), rope) for layer in range(layers)

@@ -1,7 +1,7 @@
 """Gemma 3, text-only models: one layer in six reads all positions, the others only a window (arXiv 2503.19786).
 
-Like Gemma 2, but with norms over each head's queries and keys, without caps, and with another rotary base in layers
-with a window.
+Like Gemma 2, but with norms over each head's queries and keys, without a cap on scores, and with another rotary base in
+layers with a window.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
     return DecoderConfig(**c, **attention_biases(reader), **fields, logit_softcap=logit_softcap)
 
 
-def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+def _describe(numbers: GgufNumbers, known_sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
     """GGUF files lack the scale of scores, the layers with a window and their rotary base, so use llama.cpp's
     values."""
-    layers, dim = sizes["layers"], sizes["dim"]
-    scale = (dim / sizes["heads"] if layers == 62 else sizes["head_dim"]) ** -0.5
+    layers, dim = known_sizes["layers"], known_sizes["dim"]
+    scale = (dim / known_sizes["heads"] if layers == 62 else known_sizes["head_dim"]) ** -0.5
     window_kind = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
     full_kind = LayerKind(AttentionKind(scale=scale), rope)
     kinds = tuple(window_kind if (layer + 1) % 6 else full_kind for layer in range(layers))
@@ -59,10 +59,10 @@ def _ropes(reader: ConfigReader, head_dim: int, context: int) -> tuple[Rope, Rop
             "rope_parameters", "rotary positions of more than two kinds of layers are not supported"
         )
     full_base = positive(reader.get("rope_theta", 1e6), "rope_theta", reader.location)
-    full, sliding = (parameters.get(key) or {} for key in ("full_attention", "sliding_attention"))
+    full_parameters, window_parameters = (parameters.get(key) or {} for key in ("full_attention", "sliding_attention"))
     return (
-        rope_from(reader, "rope_parameters", full, head_dim, context, full_base),
-        rope_from(reader, "rope_parameters", sliding, head_dim, context, base),
+        rope_from(reader, "rope_parameters", full_parameters, head_dim, context, full_base),
+        rope_from(reader, "rope_parameters", window_parameters, head_dim, context, base),
     )
 
 

@@ -29,7 +29,7 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
     )
 
 
-def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+def _describe(numbers: GgufNumbers, known_sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
     """Read the multipliers. A missing multiplier is 1; a missing scale of scores is 1 / sqrt(head_dim)."""
     return {
         "kinds": (LayerKind(AttentionKind(scale=numbers.number_or_none("attention.scale")), rope),),

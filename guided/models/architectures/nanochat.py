@@ -1,9 +1,9 @@
 """nanochat's GPT (https://github.com/karpathy/nanochat): a modern small GPT without gains or biases.
 
 Differences from Llama: RMSNorm has no weights and is also applied to the embedding. Queries and keys are rotated
-backwards (by minus the angle), which changes scores, and are normed after the rotation. The MLP is ReLU squared. The
-head is a separate matrix, and the logits are soft-capped: cap * tanh(logits / cap). This module follows transformers'
-`NanoChat`. Weights are plain tensors in one dtype. Inference only.
+backwards (by minus the angle), which changes scores, and are normed after the rotation. The activation of the MLP is
+ReLU squared. The head is a separate matrix, and the logits are soft-capped: cap * tanh(logits / cap). This module
+follows transformers' `NanoChat`. Weights are plain tensors in one dtype. Inference only.
 """
 
 from __future__ import annotations

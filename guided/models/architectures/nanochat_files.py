@@ -32,9 +32,9 @@ def _build(c: NanoChatConfig, w: Weights, is_tied: bool, parallel: Parallel) -> 
         def matrix(name: str, rows: int, columns: int) -> Tensor:
             return w.take(f"model.layers.{i}.{name}.weight", rows, columns)
 
-        sizes = (("q", q_rows), ("k", kv_rows), ("v", kv_rows))
+        rows_by_name = (("q", q_rows), ("k", kv_rows), ("v", kv_rows))
         return NanoChatLayer(
-            qkv=w.put(*(matrix(f"self_attn.{name}_proj", rows, c.dim) for name, rows in sizes)),
+            qkv=w.put(*(matrix(f"self_attn.{name}_proj", rows, c.dim) for name, rows in rows_by_name)),
             output=w.put(matrix("self_attn.o_proj", c.dim, q_rows)),
             up=w.put(matrix("mlp.fc1", c.hidden, c.dim)),
             down=w.put(matrix("mlp.fc2", c.dim, c.hidden)),

@@ -23,13 +23,17 @@ __all__ = ["ARCHITECTURE"]
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
     c = sizes(reader, norm_eps=1e-5)
-    original = reader.get("original_max_position_embeddings")
-    rope, c["context"] = _rope(reader, c["head_dim"], c["context"], original)
+    outer_value = reader.get("original_max_position_embeddings")
+    rope, c["context"] = _read_rope(reader, c["head_dim"], c["context"], outer_value)
     return DecoderConfig(**c, kinds=kinds_of(rope, one_window(reader, c["layers"])), fused=True)
 
 
-def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> tuple[Rope, int]:
-    """Read the rotary positions, and the number of positions for which they are valid."""
+def _read_rope(reader: ConfigReader, head_dim: int, context: int, outer_value: Any) -> tuple[Rope, int]:
+    """Read the rotary positions, and the number of positions for which they are valid.
+
+    `outer_value`: the config's own `original_max_position_embeddings`, if any. It takes precedence over the value among
+    the parameters of the rotary positions.
+    """
     location, key = reader.location, "rope_scaling" if reader.get("rope_scaling") else "rope_parameters"
     scaling = reader.get("rope_scaling") or reader.get("rope_parameters") or {}
     if not isinstance(scaling, dict):
@@ -47,9 +51,9 @@ def _rope(reader: ConfigReader, head_dim: int, context: int, original: Any) -> t
         return Rope(rope.base, rope.factors, rotary_dim), context
     for name in parameters.keys() - _LONGROPE_KEYS:
         raise reader.unsupported(key, f"{name} is not supported for rotary positions of type longrope")
-    nested_original = parameters.get("original_max_position_embeddings", context)
+    nested_value = parameters.get("original_max_position_embeddings", context)
     original_context = size(
-        nested_original if original is None else original, "original_max_position_embeddings", location
+        nested_value if outer_value is None else outer_value, "original_max_position_embeddings", location
     )
     factors = parameters.get("short_factor")
     if not isinstance(factors, list) or len(factors) != rotary_dim // 2:

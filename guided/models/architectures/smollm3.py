@@ -42,9 +42,9 @@ def _read_rotation_flags(reader: ConfigReader, layers: int) -> list[bool]:
     return [bool(number) for number in flags[:layers]]
 
 
-def _describe(numbers: GgufNumbers, sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
+def _describe(numbers: GgufNumbers, known_sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
     """GGUF files do not say which layers have no rotary positions. Like llama.cpp, assume every fourth layer."""
-    return {"kinds": tuple(LayerKind(rope=rope if (layer + 1) % 4 else None) for layer in range(sizes["layers"]))}
+    return {"kinds": tuple(LayerKind(rope=rope if (layer + 1) % 4 else None) for layer in range(known_sizes["layers"]))}
 
 
 ARCHITECTURE: Final = decoder(

@@ -45,7 +45,7 @@ class Architecture:
         config: reads the model's configuration from config.json.
         load: creates this process's part of the model from the configuration, the weights, and whether the head is
             tied.
-        tied: whether the head is tied to the embedding if config.json does not say.
+        tied: whether the head is tied to the embedding, if config.json lacks `tie_word_embeddings`.
         gguf: how the architecture is stored in GGUF files; None: not supported.
     """
 

@@ -1,6 +1,6 @@
-"""Reads a JSON config. A key that is neither read nor known to have no effect on the results raises an error.
+"""Reads a JSON config. Keys that are not read raise an error, unless they are known to have no effect on the results.
 
-An unknown key is accepted if its value is null, false or empty, since configs disable features in this way.
+Keys whose value is null, false, 0 or empty raise no error, since configs disable features in this way.
 """
 
 from __future__ import annotations

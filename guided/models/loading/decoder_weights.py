@@ -23,7 +23,7 @@ __all__ = ["GGUF_NAMES", "HUGGINGFACE_NAMES", "Names", "load_decoder", "own_conf
 class Names:
     """The names of the tensors, without ".weight" and ".bias". `block` is the prefix of a layer's names.
 
-    `qkv` and `gate_up` are for files that have these as one matrix (`DecoderConfig.fused`).
+    `qkv` and `gate_up` are for files that store Q, K and V, or gate and up, as one matrix (`DecoderConfig.fused`).
     """
 
     embedding: str
@@ -105,7 +105,7 @@ def load_decoder(
 
     Args:
         adjacent_pairs: whether the file stores the two rows of a rotary pair in Q and K next to each other.
-        gain_offset: the offset that is already added to the weights of norms in the file.
+        gain_offset: the offset that the file has already added to the weights of norms.
 
     Raises:
         ModelFileError: a tensor is missing or has the wrong shape. UnsupportedError: a tensor is unused, or the model
@@ -119,11 +119,11 @@ def load_decoder(
         embedding, head = w.embedding_and_head(*end_names, c.vocab_size, c.dim, tied, part=p.head)
     else:
         embedding = head = norm.new_empty(0, c.dim)
-        for end in (names.embedding, names.head):
-            w.skip(f"{re.escape(end)}.weight")
+        for name in (names.embedding, names.head):
+            w.skip(f"{re.escape(name)}.weight")
     layers = [_Block(c, w, names, p, adjacent_pairs, gain_offset, i).layer() for i in own_layers]
-    for other in set(range(c.layers)).difference(own_layers):
-        w.skip(f"^{re.escape(names.block.format(other))}.*")
+    for foreign_layer in set(range(c.layers)).difference(own_layers):
+        w.skip(f"^{re.escape(names.block.format(foreign_layer))}.*")
     w.finish()
     return Decoder(own_config, embedding, layers, norm, head, p)
 

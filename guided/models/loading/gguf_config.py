@@ -1,7 +1,7 @@
-"""Reads the metadata of GGUF files: the common part of all decoders.
+"""Reads the configuration of a decoder from the metadata of a GGUF file.
 
-A value under the architecture's prefix that is neither read nor known to have no effect raises an error, unless it is
-0. Names and meanings follow llama.cpp.
+Values under the architecture's prefix that are not read raise an error, unless they are 0 or known to have no effect.
+Names and meanings follow llama.cpp.
 """
 
 from __future__ import annotations

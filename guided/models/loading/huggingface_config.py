@@ -1,7 +1,7 @@
 """Reads config.json of transformers checkpoints: the common part of all architectures.
 
-A key that is neither read nor known to have no effect on the results raises an error, since a model that differs from
-this implementation must not run. An unknown key is accepted if its value is null, false or empty, since configs disable
+Keys that are not read raise an error, unless they are known to have no effect on the results: a model that differs from
+this implementation must not run. Keys whose value is null, false, 0 or empty raise no error, since configs disable
 features in this way. Source: transformers' configuration_*.py and modeling_rope_utils.py.
 """
 
@@ -103,12 +103,13 @@ def layer_windows(
 
 
 def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
-    """Read the windows of Qwen's layers: `use_sliding_window` enables windows in the last layers."""
-    first = reader.get("max_window_layers", 28)
-    if isinstance(first, bool) or not isinstance(first, int) or first < 0:
-        raise ModelFileError(f"{reader.location}: max_window_layers is {brief(first)}, but must be an integer")
+    """Read the windows of Qwen's layers: `use_sliding_window` enables windows in the layers from `max_window_layers`
+    on."""
+    first_layer = reader.get("max_window_layers", 28)
+    if isinstance(first_layer, bool) or not isinstance(first_layer, int) or first_layer < 0:
+        raise ModelFileError(f"{reader.location}: max_window_layers is {brief(first_layer)}, but must be an integer")
     has_windows = reader.flag("use_sliding_window", False)
-    windows = layer_windows(reader, layers, lambda layer: has_windows and layer >= first, window=4096)
+    windows = layer_windows(reader, layers, lambda layer: has_windows and layer >= first_layer, window=4096)
     if not has_windows and any(windows):
         raise reader.unsupported("layer_types", "layers have windows, but use_sliding_window is off")
     return windows

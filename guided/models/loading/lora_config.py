@@ -2,8 +2,8 @@
 
 In: the JSON. Out: `LoraConfig`, which looks up modules by transformers' names, such as model.layers.0.self_attn.q_proj.
 Names are matched by the rules of PEFT 0.21 (tuners_utils.check_target_module_exists, other.get_pattern_key). The
-patterns are untrusted regular expressions, so guided's own compiler reads them, with limits and in linear time. A key
-that is neither read nor known to have no effect on the results raises an error.
+patterns are untrusted regular expressions, so guided's own compiler reads them, with limits and in linear time. Keys
+that are not read raise an error, unless they are known to have no effect on the results (config_reader.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["CONFIG", "MERGE_HINT", "LoraConfig", "read_lora_config"]
 CONFIG: Final = "adapter_config.json"
 MERGE_HINT: Final = "merge it into its base model (peft: merge_and_unload), and load that"
 
-Matcher: TypeAlias = Callable[[str], bool]
+NamePredicate: TypeAlias = Callable[[str], bool]
 
 # Keys without effect on the results. They describe the adapter's origin, initialisation or training.
 _IGNORED_KEYS: Final = {
@@ -65,20 +65,20 @@ class LoraConfig:
     """
 
     location: str
-    targets: Matcher
-    _rank: int
-    _alpha: float
+    targets: NamePredicate
+    _default_rank: int
+    _default_alpha: float
     _rslora: bool
-    _ranks: tuple[tuple[Matcher, int], ...]
-    _alphas: tuple[tuple[Matcher, float], ...]
+    _ranks_by_pattern: tuple[tuple[NamePredicate, int], ...]
+    _alphas_by_pattern: tuple[tuple[NamePredicate, float], ...]
 
     def rank(self, module: str) -> int:
         """The rank: the number of rows of lora_A."""
-        return next((rank for matches, rank in self._ranks if matches(module)), self._rank)
+        return next((rank for matches, rank in self._ranks_by_pattern if matches(module)), self._default_rank)
 
     def scale(self, module: str) -> float:
         """The factor by which the product of lora_B and lora_A is multiplied."""
-        alpha = next((alpha for matches, alpha in self._alphas if matches(module)), self._alpha)
+        alpha = next((alpha for matches, alpha in self._alphas_by_pattern if matches(module)), self._default_alpha)
         rank = self.rank(module)
         return alpha / (math.sqrt(rank) if self._rslora else rank)
 
@@ -110,12 +110,12 @@ def read_lora_config(directory: str | os.PathLike[str]) -> LoraConfig:
     patterns = _Patterns(reader.location)
     config = LoraConfig(
         location=reader.location,
-        targets=_target_matcher(reader, patterns),
-        _rank=reader.size("r", 8),
-        _alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.location),
+        targets=_make_target_predicate(reader, patterns),
+        _default_rank=reader.size("r", 8),
+        _default_alpha=_number(reader.get("lora_alpha", 8), "lora_alpha", reader.location),
         _rslora=reader.flag("use_rslora", False),
-        _ranks=_read_by_pattern(reader, "rank_pattern", patterns, size),
-        _alphas=_read_by_pattern(reader, "alpha_pattern", patterns, _number),
+        _ranks_by_pattern=_read_by_pattern(reader, "rank_pattern", patterns, size),
+        _alphas_by_pattern=_read_by_pattern(reader, "alpha_pattern", patterns, _number),
     )
     reader.finish(_REASONS, "the key {} of this adapter is not known", MERGE_HINT)
     return config
@@ -134,8 +134,8 @@ class _Patterns:
         self._location = location
         self._compiler = GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 
-    def match_whole(self, pattern: str, key: str) -> Matcher:
-        """Make a matcher of whole names."""
+    def match_whole(self, pattern: str, key: str) -> NamePredicate:
+        """Make a predicate that is true for names that match as a whole."""
         try:
             matcher = GrammarMatcher(self._compiler.compile_regex(pattern))
         except GuidedError as error:
@@ -148,14 +148,14 @@ class _Patterns:
 
         return matches
 
-    def match_end(self, pattern: str, key: str) -> Matcher:
-        """Make a matcher of names that match as a whole or from a dot on."""
+    def match_end(self, pattern: str, key: str) -> NamePredicate:
+        """Make a predicate that is true for names that match as a whole, or from the character after a dot on."""
         return self.match_whole(rf"(?:.*\.)?(?:{pattern})", key)
 
 
 def _read_by_pattern(
     reader: ConfigReader, key: str, patterns: _Patterns, read: Callable[[Any, str, str], Any]
-) -> tuple[tuple[Matcher, Any], ...]:
+) -> tuple[tuple[NamePredicate, Any], ...]:
     """Read numbers for modules whose names match a pattern. The first matching pattern applies."""
     by_pattern = reader.get(key, {})
     if not isinstance(by_pattern, dict):
@@ -166,20 +166,21 @@ def _read_by_pattern(
     )
 
 
-def _target_matcher(reader: ConfigReader, patterns: _Patterns) -> Matcher:
-    """Make a matcher of the adapted modules."""
-    included, excluded = reader.get("target_modules"), reader.get("exclude_modules", [])
-    in_layers = _layer_matcher(reader, by_name=not isinstance(included, str))
-    excludes = _name_matcher(reader, "exclude_modules", excluded, patterns)
-    if isinstance(included, str) and included.lower() == "all-linear":
+def _make_target_predicate(reader: ConfigReader, patterns: _Patterns) -> NamePredicate:
+    """Make a predicate that is true for the adapted modules."""
+    target_modules, exclude_modules = reader.get("target_modules"), reader.get("exclude_modules", [])
+    in_layers = _make_layer_predicate(reader, is_list=not isinstance(target_modules, str))
+    excludes = _make_name_predicate(reader, "exclude_modules", exclude_modules, patterns)
+    if isinstance(target_modules, str) and target_modules.lower() == "all-linear":
         return lambda name: name not in ("lm_head", "model.embed_tokens") and not excludes(name)
-    includes = _name_matcher(reader, "target_modules", included, patterns)
-    fully_adapted = frozenset(included) if isinstance(included, list) else frozenset()
-    return lambda name: not excludes(name) and includes(name) and (name in fully_adapted or in_layers(name))
+    is_target = _make_name_predicate(reader, "target_modules", target_modules, patterns)
+    full_names = frozenset(target_modules) if isinstance(target_modules, list) else frozenset()  # adapted in any layer
+    return lambda name: not excludes(name) and is_target(name) and (name in full_names or in_layers(name))
 
 
-def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> Matcher:
-    """Make a matcher of names that are or end with a listed name, or that match one pattern."""
+def _make_name_predicate(reader: ConfigReader, key: str, names_or_pattern: Any, patterns: _Patterns) -> NamePredicate:
+    """Make a predicate from a list or a pattern. It is true for names that equal a listed name or end with it after a
+    dot, or for names that match the pattern as a whole."""
     if isinstance(names_or_pattern, str):
         return patterns.match_whole(names_or_pattern, key)
     if not isinstance(names_or_pattern, list) or not all(isinstance(name, str) for name in names_or_pattern):
@@ -190,8 +191,11 @@ def _name_matcher(reader: ConfigReader, key: str, names_or_pattern: Any, pattern
     return lambda name: any(name[i:] in names for i in range(len(name)) if i == 0 or name[i - 1] == ".")
 
 
-def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
-    """Make a matcher of modules in the layers of `layers_to_transform`, or of all modules if this key is missing."""
+def _make_layer_predicate(reader: ConfigReader, *, is_list: bool) -> NamePredicate:
+    """Make a predicate that is true in the layers of `layers_to_transform`, or everywhere if this key is missing.
+
+    `is_list`: whether target_modules is a list of names, not a pattern.
+    """
     layers, pattern = reader.get("layers_to_transform", []), reader.get("layers_pattern", [])
     numbers = layers if isinstance(layers, list) else [layers]
     if not all(isinstance(number, int) and not isinstance(number, bool) for number in numbers):
@@ -200,10 +204,10 @@ def _layer_matcher(reader: ConfigReader, *, by_name: bool) -> Matcher:
         )
     if not numbers:
         return lambda name: True
-    if not by_name:
+    if not is_list:
         raise ModelFileError(f"{reader.location}: layers_to_transform cannot be used with a target_modules pattern")
-    is_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
-    if pattern and not is_layers:
+    includes_layers = pattern == "layers" or (isinstance(pattern, list) and "layers" in pattern)
+    if pattern and not includes_layers:
         raise reader.unsupported(
             "layers_pattern", f"layers_pattern must be 'layers', not {brief(pattern, 100)}", MERGE_HINT
         )

@@ -70,12 +70,13 @@ def count_rows(rows: Rows) -> int:
     return len(rows)
 
 
-def take_columns(rows: Rows, embedding_matrix: int, last: int) -> Rows:
-    """Return columns of a matrix. If they cut a block of quantised values, the result is dequantised."""
+def take_columns(rows: Rows, begin: int, end: int) -> Rows:
+    """Return columns `begin` to `end` (exclusive) of a matrix. If they cut a block of quantised values, the result is
+    dequantised."""
     if isinstance(rows, Blocks):
-        part = rows.part(embedding_matrix, last)
-        return torch.from_numpy(rows.values())[:, embedding_matrix:last] if part is None else part
-    return rows[:, embedding_matrix:last]
+        blocks = rows.part(begin, end)
+        return torch.from_numpy(rows.values())[:, begin:end] if blocks is None else blocks
+    return rows[:, begin:end]
 
 
 class Weights:
@@ -137,22 +138,21 @@ class Weights:
         tied: bool,
         part: Callable[[Rows], Rows] = lambda rows: rows,
     ) -> tuple[Embedding, Matrix]:
-        """Read the embedding and this process's part of the output matrix. If `tied`, the output matrix is the
-        embedding; if the file contains both, they must be equal. `part` selects this process's part of the output
-        matrix.
+        """Read the embedding, and this process's part of the output matrix, which `part` selects. If `tied`, the output
+        matrix is the embedding; if the file contains both, they must be equal.
         """
-        stored = self.take_rows(embedding, rows, columns)
-        embedding_matrix = self.matrix(stored)
+        embedding_rows = self.take_rows(embedding, rows, columns)
+        embedding_matrix = self.matrix(embedding_rows)
         assert not isinstance(embedding_matrix, AdaptedMatrix)
         if not tied:
             return embedding_matrix, self.matrix(part(self.take_rows(head, rows, columns)))
         if head in self and not torch.equal(self.take(head, rows, columns), self.take(embedding, rows, columns)):
             raise ModelFileError(f"{self.location}: {head!r} is tied to the embedding, but differs from it")
-        own_part = part(stored)
-        return embedding_matrix, embedding_matrix if own_part is stored else self.matrix(own_part)
+        own_part = part(embedding_rows)
+        return embedding_matrix, embedding_matrix if own_part is embedding_rows else self.matrix(own_part)
 
     def skip(self, pattern: str) -> None:
-        """Ignore tensors whose values the model computes itself. `pattern` matches the end of their names."""
+        """Ignore tensors that this process does not need. `pattern` matches the end of their names."""
         self._unused = {name for name in self._unused if re.search(f"(?:{pattern})$", name) is None}
 
     def finish(self, hint: str = "") -> None:
