@@ -41,7 +41,8 @@ __all__ = ["CACHE_SIZE", "GuidedBackend", "GuidedGrammar"]
 
 _ANY_JSON: Final = "$$ANY$$"  # SGLang's name for JSON without a schema
 CACHE_SIZE: Final = 1024
-"""The size of the cache by a specification's kind and text, which replaces SGLang's unbounded dictionary."""
+"""The capacity of the cache with the key (kind, text of a specification), which replaces SGLang's unbounded
+dictionary."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
             raise ValueError(f"token {token} is not allowed: {self.matcher.explain(token)}")
 
     def rollback(self, k: int) -> None:
-        """Take back the last k tokens. ValueError: there are fewer."""
+        """Take back the last k tokens. Raises ValueError if fewer were accepted."""
         tokens_after_end = min(k, self._tokens_after_end)
         self.matcher.rollback(k - tokens_after_end)
         self._tokens_after_end -= tokens_after_end

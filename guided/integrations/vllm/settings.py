@@ -29,8 +29,8 @@ class Settings:
     Attributes:
         allow_special_tokens: whether grammars and structural tags may name control tokens. Grammars come from untrusted
             clients, except the grammars that vLLM creates for tools.
-        strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused. By
-            default, they cause a warning.
+        strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused. If
+            not, such parts cause a warning.
         any_version: whether to accept untested versions of vLLM if all replaced objects have the expected signatures.
         limits: the limits of each compilation.
     """
