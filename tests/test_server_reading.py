@@ -205,7 +205,7 @@ def test_results_of_the_servers_tools(most):
     text, _, _, results = put_together(reading, events(said, random.Random(3), most))
     assert text == reading.text == "It is , and !"
     assert VOCABULARY.decode([each.id for each in reading.tokens]) == text.encode()
-    assert results == reading.results == [ToolResult(0, "lookup", "1+°", "2 °"), ToolResult(1, "lookup", "é", "")]
+    assert results == reading.tool_results == [ToolResult(0, "lookup", "1+°", "2 °"), ToolResult(1, "lookup", "é", "")]
 
 
 def test_characters_across_events_and_at_the_end():

@@ -191,22 +191,22 @@ class Server:
     def health(self) -> dict[str, Any]:
         """The state of the engine."""
         scheduler = self.engine.scheduler
-        prefilling = scheduler.prefilling_count
+        prefilling_count = scheduler.prefilling_count
         return {
             "status": "dead" if not self.thread.is_alive else "draining" if self.thread.is_draining else "ok",
             "step": self.thread.steps,
             "waiting": scheduler.waiting_count,
-            "prefilling": prefilling,
-            "active": scheduler.running_count - prefilling,
+            "prefilling": prefilling_count,
+            "active": scheduler.running_count - prefilling_count,
             "compiling": scheduler.compiling_count,
             "pending_submit": self.thread.pending_commands,
         }
 
 
 class _EventStream(StreamingResponse):
-    """As soon as the client disconnects, closes its events, which cancels the request.
+    """A response that closes its events as soon as the client disconnects, which cancels the request.
 
-    Otherwise, the garbage collector would close them later.
+    Starlette's own response leaves this to the garbage collector.
     """
 
     async def stream_response(self, send: Send) -> None:

@@ -71,14 +71,14 @@ class RequestTracer:
             return
         trace, unix_offset = self._trace, context.unix_time - context.start_time
 
-        def nanoseconds(time: float) -> int:
+        def to_nanoseconds(time: float) -> int:
             return int(1e9 * (time + unix_offset))
 
         span = self._tracer.start_span(
             f"{_OPERATIONS[context.path]} {self._model}",
             self._propagator.extract(context.trace_headers),
             trace.SpanKind.SERVER,
-            start_time=nanoseconds(context.start_time),
+            start_time=to_nanoseconds(context.start_time),
         )
         if span.is_recording():
             span.set_attributes(_make_attributes(context, self._model))
@@ -87,13 +87,13 @@ class RequestTracer:
             parent_context = trace.set_span_in_context(span)
             for number, stream in enumerate(context.streams):
                 for name, begin, finish in _list_phases(stream, end):
-                    phase = self._tracer.start_span(name, parent_context, start_time=nanoseconds(begin))
+                    phase = self._tracer.start_span(name, parent_context, start_time=to_nanoseconds(begin))
                     if len(context.streams) > 1:
                         phase.set_attribute("guided.prompt", number)
                     if name == "decode":
                         phase.set_attributes(_summarize_steps(stream.results))
-                    phase.end(nanoseconds(finish))
-        span.end(nanoseconds(end))
+                    phase.end(to_nanoseconds(finish))
+        span.end(to_nanoseconds(end))
 
 
 def _list_phases(stream: Stream, end: float) -> Iterator[tuple[str, float, float]]:

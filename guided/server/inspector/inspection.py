@@ -141,8 +141,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         return _make_error_answer(error, specification.param, source) | {"kind": specification.kind}
     assert grammar is not None
     compile_seconds = perf_counter() - begin
-    shortest = GrammarMatcher(grammar).explain()
-    text = shortest.completion.decode(errors="backslashreplace")
+    shortest_text = GrammarMatcher(grammar).explain().completion.decode(errors="backslashreplace")
     min_tokens = count_min_tokens(GrammarMatcher(grammar))
     return {
         "valid": True,
@@ -150,7 +149,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "error": None,
         "findings": [asdict(finding) for finding in grammar.findings],
         "remarks": _find_remarks(grammar, specification) if request.remarks else None,
-        "shortest": text[:_MAX_SHOWN_LENGTH],
+        "shortest": shortest_text[:_MAX_SHOWN_LENGTH],
         "min_tokens": min_tokens.count - 1,
         "min_tokens_is_exact": min_tokens.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(compile_seconds * 1e3, 3)},
@@ -246,9 +245,9 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     specification = require_specification(request.structured_output(allow_special_tokens=False))
     grammar = compile_or_refuse(GrammarCompiler(byte_vocabulary()), specification, seconds)
     assert grammar is not None
-    shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
-    if shortest > request.max_length:
-        message = f"the shortest text has {shortest} bytes: set max_length to {shortest} or more"
+    min_length = GrammarMatcher(grammar).min_tokens_to_finish() - 1
+    if min_length > request.max_length:
+        message = f"the shortest text has {min_length} bytes: set max_length to {min_length} or more"
         raise RequestError(message, param="max_length")
     seed = secrets.randbits(32) if request.seed is None else request.seed
     generator, texts = random.Random(seed), list[str]()

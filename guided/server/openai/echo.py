@@ -66,12 +66,14 @@ def check_scores(lengths: Sequence[int], samples: int, top: int) -> None:
     Args:
         lengths: the number of tokens of each prompt.
         samples: the number of answers to each prompt.
-        top: the number of other tokens whose log probabilities each token has.
+        top: for each token, the number of other tokens whose log probabilities are reported.
 
     Raises:
         RequestError: there are too many log probabilities.
     """
-    if (scores := sum(lengths) * samples * (top + 1)) > MAX_SCORES:
+    if (score_count := sum(lengths) * samples * (top + 1)) > MAX_SCORES:
         message = f"the prompts have {sum(lengths)} tokens: with n={samples} and logprobs={top}, the answer would have "
-        hint = f"{scores} log probabilities, and at most {MAX_SCORES} are possible: send fewer prompts in one request"
+        hint = (
+            f"{score_count} log probabilities, and at most {MAX_SCORES} are possible: send fewer prompts in one request"
+        )
         raise RequestError(message + hint, param="logprobs")

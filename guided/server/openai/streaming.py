@@ -108,8 +108,8 @@ async def stream_chunks(
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": to_milliseconds(streams[number // samples].ttft)}
-                    for sample in unstarted_choices:  # all choices are in one stream, since a chat has one prompt
-                        output.append(format_sse(answer.begin(sample, reading) | ttft | first_fields))
+                    for choice in unstarted_choices:  # all choices are in one stream, since a chat has one prompt
+                        output.append(format_sse(answer.begin(choice, reading) | ttft | first_fields))
                         first_fields = {}
                     started_choices.update(unstarted_choices)
                     unstarted_choices = []
@@ -233,11 +233,11 @@ async def _batch_events(
 
 async def last_event(events: NamedEvents, stream: Stream, new_reading: NewReading) -> dict[str, Any]:
     """Read a stream to its end, and return the last event. Raises the error of the stream if it fails."""
-    last: dict[str, Any] = {}
+    event: dict[str, Any] = {}
     async with aclosing(_batch_events(events, stream, new_reading, _NEVER)) as batches:
         async for batch in batches:
-            last = batch[-1] if batch else last
-    return last
+            event = batch[-1] if batch else event
+    return event
 
 
 async def stream_events(
@@ -265,7 +265,7 @@ def format_sse(body: dict[str, Any], event: str = "") -> str:
     """Format a server-sent event. `event`: its name, if any.
 
     In this format, only CR and LF end a line, and JSON escapes both. Some clients split lines like Python's
-    `splitlines`, which also splits at three other characters, so these are escaped, too.
+    `splitlines`, which also splits at three characters that JSON does not escape. They are escaped here.
     """
     name = f"event: {event}\n" if event else ""
     data = json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -210,10 +210,10 @@ class _Reader:
         self, method: Callable[..., CompiledGrammar], source: Any, **options: Any
     ) -> ConstraintCompiler:
         """A constraint whose grammar the compiler caches by its content, for all clients."""
-        allowed = self._allow_special_tokens
+        allow_special_tokens = self._allow_special_tokens
 
         def compile_constraint(compiler: GrammarCompiler) -> CompiledGrammar:
-            return method(compiler, source, allow_special_tokens=allowed, **options)
+            return method(compiler, source, allow_special_tokens=allow_special_tokens, **options)
 
         return ConstraintCompiler(compile_constraint)
 

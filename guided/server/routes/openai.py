@@ -139,11 +139,12 @@ async def _add_echoes(
     """Replace the prompts by token ids, and add the echoes. Raises the errors of `Server.encode` and `check_scores`."""
     server.admission.check_outputs(body.n * len(prepared.parts))
     prompts = [part.prompt for part in prepared.parts]
-    encoded = [await server.encode(request, prompt, raw=True) for prompt in prompts]
+    prompt_ids = [await server.encode(request, prompt, raw=True) for prompt in prompts]
     if body.scores_prompts:
-        check_scores(list(map(len, encoded)), body.n, body.logprobs or 0)
-    echoes = [EchoedPrompt.from_tokens(*pair, server.engine.vocabulary) for pair in zip(prompts, encoded, strict=True)]
-    parts = [replace(part, prompt=ids) for part, ids in zip(prepared.parts, encoded, strict=True)]
+        check_scores(list(map(len, prompt_ids)), body.n, body.logprobs or 0)
+    vocabulary = server.engine.vocabulary
+    echoes = [EchoedPrompt.from_tokens(*pair, vocabulary) for pair in zip(prompts, prompt_ids, strict=True)]
+    parts = [replace(part, prompt=ids) for part, ids in zip(prepared.parts, prompt_ids, strict=True)]
     return replace(prepared, parts=parts, echoes=echoes)
 
 

@@ -66,5 +66,5 @@ async def _answer(server: Server, request: Request) -> Response:
     if body.stream:
         return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)
     with body.rename_errors():
-        last = await run_while_connected(request, last_event(events, stream, prepared.new_reading))
-    return JSONResponse(last["response"], headers=headers)
+        final_event = await run_while_connected(request, last_event(events, stream, prepared.new_reading))
+    return JSONResponse(final_event["response"], headers=headers)
