@@ -221,11 +221,11 @@ def read_items(
         if len(items) > max_items:
             raise error(f"{name} has more than {max_items:,} items")
         return list(items)
-    out, total_length, iterator = list[_T](), 0, iter(items)
+    read_so_far, total_length, iterator = list[_T](), 0, iter(items)
     while chunk := list(islice(iterator, _CHUNK_SIZE)):
-        out += chunk
+        read_so_far += chunk
         if not _SIZED_TYPES.isdisjoint(map(type, chunk)):
             total_length += sum(len(item) for item in chunk if isinstance(item, str | bytes | list | tuple))
-        if len(out) > max_items or total_length > max_items:
+        if len(read_so_far) > max_items or total_length > max_items:
             raise error(f"{name} has more than {max_items:,} items")
-    return out
+    return read_so_far

@@ -160,7 +160,7 @@ class Arguments(BaseModel):
 
 
 def app(arguments: dict[str, Any]) -> Any:
-    """Build the application for `serve run`, or for a Ray Serve configuration file whose `args` are `Arguments`.
+    """Build the application for `serve run`, or for a Ray Serve configuration file with `Arguments` as its `args`.
 
     Raises:
         TypeError: an argument is unknown. ValueError: a value is invalid (pydantic's error says which).

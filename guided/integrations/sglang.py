@@ -3,7 +3,7 @@
     pip install 'guided-decoding[sglang]'
     python -m sglang.launch_server --model-path ... --grammar-backend guided
 
-In: SGLang's startup parameters: its arguments, the tokenizer, the size of the vocabulary, the end tokens. Out: a
+In: what SGLang passes at startup (its arguments, the tokenizer, the size of the vocabulary, the end tokens). Out: a
 grammar backend (sglang_backend.py), for `json_schema`, `regex`, `ebnf` and `structural_tag` of requests, and for their
 equivalents in OpenAI's API. SGLang finds `register` through an entry point of this package. `register` only adds a name
 to SGLang's list of backends, so servers that use another backend are not affected.

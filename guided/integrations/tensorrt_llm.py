@@ -44,7 +44,7 @@ _MAX_REQUESTS: Final = 1024
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of requests, which it recognizes by their ids.
+    """Masks the logits of requests, which it recognizes by their `req_id`.
 
     Args:
         constraint: what `Engine.generate` takes.
@@ -77,7 +77,7 @@ class GuidedLogitsProcessor:
         self._requests = LruCache[int, RowMatchers](_MAX_REQUESTS)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """The arguments to create the processor again in another process."""
+        """The constructor and the arguments with which another process creates the processor again."""
         return self._constructor_and_arguments
 
     def __call__(

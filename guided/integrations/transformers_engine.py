@@ -214,7 +214,7 @@ class _TransformersRunner(ModelRunner):
         ids = [*lease.tokens, *chunk.tokens] if must_read_all else list(chunk.tokens)
         options = {"logits_to_keep": max(1, chunk.keep)} if model.has_logits_to_keep else {}
         tokens = torch.tensor([ids], dtype=torch.int64, device=model.device)
-        out = model.model(input_ids=tokens, use_cache=True, **{model.cache_name: lease.cache}, **options)
-        lease.cache = getattr(out, model.cache_name, None)
-        logits: Tensor = out.logits[0]
+        output = model.model(input_ids=tokens, use_cache=True, **{model.cache_name: lease.cache}, **options)
+        lease.cache = getattr(output, model.cache_name, None)
+        logits: Tensor = output.logits[0]
         return logits[len(logits) - chunk.keep :].float()

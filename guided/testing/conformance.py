@@ -184,10 +184,10 @@ def _require_bool(result: object) -> bool:
     return bool(result)
 
 
-def _choose_token(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
+def _choose_token(allowed_ids: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
     """A random allowed id. If other tokens are allowed, an end token is chosen with probability 0.1."""
-    end_ids = [id for id in allowed if id in vocabulary.eos_token_ids]
-    other_ids = [id for id in allowed if id not in vocabulary.eos_token_ids]
+    end_ids = [id for id in allowed_ids if id in vocabulary.eos_token_ids]
+    other_ids = [id for id in allowed_ids if id not in vocabulary.eos_token_ids]
     if end_ids and (not other_ids or rng.random() < 0.1):
         return rng.choice(end_ids)
     if rng.random() < 0.3:

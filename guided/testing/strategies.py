@@ -89,9 +89,9 @@ def _check_near_misses_exist(grammar: CompiledGrammar, max_length: int) -> None:
 
 @st.composite
 def _draw_sentence(draw: DrawFn, language: Language, max_length: int) -> str:
-    state, out = language.start, bytearray()
+    state, data = language.start, bytearray()
     while True:
-        bytes_left = max_length - len(out)
+        bytes_left = max_length - len(data)
         choices = [byte for byte, min_bytes in language.sorted_moves(state) if min_bytes < bytes_left]
         end_choices = [None] if language.accepts(state) else []
         byte = (
@@ -100,9 +100,9 @@ def _draw_sentence(draw: DrawFn, language: Language, max_length: int) -> str:
             else (end_choices + choices)[0]
         )
         if byte is None:
-            return out.decode()
+            return data.decode()
         state = language.moves(state)[byte]
-        out.append(byte)
+        data.append(byte)
 
 
 @st.composite

@@ -213,8 +213,10 @@ def _compare_methods(theirs: type, ours: type) -> list[str]:
         if not hasattr(ours, name):
             messages.append(f"{theirs.__name__} has an unknown method {name}")
         elif parameters != (expected_parameters := _list_parameters(getattr(ours, name))):
-            expected = ", ".join(expected_parameters)
-            messages.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
+            expected_text = ", ".join(expected_parameters)
+            messages.append(
+                f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected_text} were expected"
+            )
     return messages
 
 

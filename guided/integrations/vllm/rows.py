@@ -104,7 +104,7 @@ class MaskedRequest:
             _log.error("a request ends before its first token: %s", error)
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """Set the state to the state after exactly these written tokens."""
+        """Move to the state after exactly these tokens, forward or backward."""
         new_tokens = list(tokens)
         if new_tokens[: len(self._written_tokens)] != self._written_tokens:  # some tokens were rolled back
             self._written_tokens = []

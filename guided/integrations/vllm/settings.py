@@ -59,8 +59,10 @@ class Settings:
             raise GuidedError(
                 f"{VARIABLE} must be an object, not {brief(settings)}; its fields are {', '.join(field_names)}"
             )
-        if unknown := sorted(settings.keys() - set(field_names)):
-            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; its fields are {', '.join(field_names)}")
+        if unknown_names := sorted(settings.keys() - set(field_names)):
+            raise GuidedError(
+                f"{VARIABLE} has no field {brief(unknown_names[0])}; its fields are {', '.join(field_names)}"
+            )
         for name in ("allow_special_tokens", "strict", "any_version"):
             if not isinstance(settings.get(name, False), bool):
                 raise GuidedError(f"{name} of {VARIABLE} must be true or false, not {brief(settings[name])}")

@@ -93,8 +93,10 @@ class Specification:
         """
         known_fields = (*KINDS, *OPTIONS)
         request_fields = {name: value for name, value in fields.items() if value is not None}
-        if unknown := sorted(request_fields.keys() - set(known_fields)):
-            raise SpecError(f"unknown field {brief(unknown[0])}", hint=f"known fields are {', '.join(known_fields)}")
+        if unknown_fields := sorted(request_fields.keys() - set(known_fields)):
+            raise SpecError(
+                f"unknown field {brief(unknown_fields[0])}", hint=f"known fields are {', '.join(known_fields)}"
+            )
         kinds = [kind for kind in KINDS if kind in request_fields]
         if len(kinds) != 1:
             raise SpecError(f"give exactly one of {', '.join(KINDS)}; given are {', '.join(kinds) or 'none'}")

@@ -1,4 +1,4 @@
-"""Answers of /v1/messages. In: the stream of a request. Out: events in Anthropic's order, or the complete message.
+"""Builds the answers of /v1/messages. In: the stream of a request. Out: events in Anthropic's order, or the message.
 
     message_start
     for each block:  content_block_start, content_block_delta ..., content_block_stop
@@ -192,8 +192,8 @@ def _dump_block(block: _Json) -> str:
 
 def _dump_with_member(value: _Json, name: str, text: str) -> str:
     """The JSON text of an object in which the member `name` has the JSON text `text`."""
-    others = _dump({key: inner for key, inner in value.items() if key != name})
-    return f'{others[:-1]},"{name}":{text}}}'
+    other_members = _dump({key: inner for key, inner in value.items() if key != name})
+    return f'{other_members[:-1]},"{name}":{text}}}'
 
 
 def _dump(value: _Json) -> str:

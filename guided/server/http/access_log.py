@@ -1,4 +1,4 @@
-"""One log line for each request: who sent it, its result, and how long it took.
+"""Writes one log line for each request: who sent it, its result, and how long it took.
 
 In: a request context, and the results of the request's outputs. Out: JSON or text.
 

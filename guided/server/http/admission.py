@@ -1,4 +1,4 @@
-"""Admission: limits on queued requests, on the requests per key, and on the time that a request may take.
+"""Admits or refuses requests: limits on queued requests, on the requests per key, and on the time of a request.
 
     request -> enter (limits of its key, queue length)       before its body is read
             -> check_outputs (number of outputs)             before its prompt is read

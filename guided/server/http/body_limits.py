@@ -42,7 +42,7 @@ _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
 _MAX_BODIES: Final = 16  # the number of bodies of `max_body` bytes that may arrive at once
-_COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # lists in a message; their entries also count
+_COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # entries of these lists count like messages
 
 
 class BodyReader:

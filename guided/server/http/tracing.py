@@ -1,4 +1,4 @@
-"""OpenTelemetry spans. In: the context of a finished request. Out: a span for the request, and spans for its phases.
+"""Records OpenTelemetry spans. In: the context of a finished request. Out: a span for the request, and for each phase.
 
     chat smollm2                  from arrival to the last byte; its parent is the span in `traceparent`
         compile                   reading the prompt and compiling the specification, including waiting for a thread

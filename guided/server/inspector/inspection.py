@@ -133,14 +133,14 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         return _make_error_answer(error.__cause__, error.param, error.__cause__.text)
     except GuidedError as error:
         return _make_error_answer(error, *_find_first_field(fields))
-    begin = perf_counter()
+    start_time = perf_counter()
     try:
         grammar = compile_in_time(engine.compiler, specification, seconds)
     except GuidedError as error:
         source = specification.source if isinstance(specification.source, str) else ""
         return _make_error_answer(error, specification.param, source) | {"kind": specification.kind}
     assert grammar is not None
-    compile_seconds = perf_counter() - begin
+    compile_seconds = perf_counter() - start_time
     shortest_text = GrammarMatcher(grammar).explain().completion.decode(errors="backslashreplace")
     min_tokens = count_min_tokens(GrammarMatcher(grammar))
     return {
@@ -184,7 +184,9 @@ def _find_first_field(fields: Mapping[str, Any]) -> tuple[str | None, str]:
 def _find_remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> list[dict[str, Any]] | None:
     """The lint findings; None if the specification is too large to lint."""
     try:
-        return [asdict(each) for each in lint_specification(grammar, specification.kind, specification.source, {})]
+        return [
+            asdict(finding) for finding in lint_specification(grammar, specification.kind, specification.source, {})
+        ]
     except (GuidedError, RecursionError):
         return None
 

@@ -92,7 +92,7 @@ class Step:
         specification = request.structured_output(allow_special_tokens=allow_special_tokens)
         grammar = compile_or_refuse(engine.compiler, specification, seconds)
         if request.messages is not None:
-            messages: Prompt = [each.to_engine_message() for each in request.messages]
+            messages: Prompt = [message.to_engine_message() for message in request.messages]
             ids = engine.encode_prompt(engine.describe_prompt(messages, grammar))
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
@@ -131,8 +131,8 @@ class Step:
         if self.matcher is None:
             top = _list_most_likely_tokens(raw_logits, raw_logits, self.top, vocabulary)
             mask = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
-            removed = {"mass": 0.0, "by_budget": 0.0}
-            return fields | {"mask": mask, "before": top, "after": top, "removed": removed, "state": None}
+            removed_fields = {"mass": 0.0, "by_budget": 0.0}
+            return fields | {"mask": mask, "before": top, "after": top, "removed": removed_fields, "state": None}
         masked_logits = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
         masks.fill(self.tokens_left + 1)

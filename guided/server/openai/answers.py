@@ -1,4 +1,4 @@
-"""The bodies of answers, as OpenAI's client reads them. In: deltas, and `SampleReader`s. Out: dicts for JSON.
+"""Builds the bodies of answers, as OpenAI's client reads them. In: deltas, and `SampleReader`s. Out: dicts for JSON.
 
 Fields in addition to OpenAI's:
 
@@ -146,14 +146,14 @@ class Answer:
 
     def _make_end_fields(self, reading: SampleReader) -> dict[str, Any]:
         result: Result | None = reading.result
-        end: dict[str, Any] = {"finish_reason": reading.finish_reason}
+        end_fields: dict[str, Any] = {"finish_reason": reading.finish_reason}
         if result is None:
-            return end
+            return end_fields
         if self.has_fields:
             new_reader = reading.options.new_call_reader if reading.calls else None
             fields = result.fields if new_reader is None else result.call_fields(new_reader())
-            end["fields"] = {name: asdict(field) for name, field in fields.items()}
-        return end | make_extension_fields(result)
+            end_fields["fields"] = {name: asdict(field) for name, field in fields.items()}
+        return end_fields | make_extension_fields(result)
 
 
 def count_usage(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:

@@ -49,10 +49,10 @@ class EchoedPrompt:
     @classmethod
     def from_tokens(cls, prompt: Prompt, tokens: Sequence[int], vocabulary: Vocabulary) -> EchoedPrompt:
         """The echo of a prompt that the model reads as `tokens`."""
-        decoded = vocabulary.decode(tokens).decode("utf-8", "replace")
+        decoded_text = vocabulary.decode(tokens).decode("utf-8", "replace")
         if not isinstance(prompt, str):
-            return cls(decoded, tokens)
-        return cls(prompt, tokens, len(prompt) - len(decoded) if decoded.endswith(prompt) else 0)
+            return cls(decoded_text, tokens)
+        return cls(prompt, tokens, len(prompt) - len(decoded_text) if decoded_text.endswith(prompt) else 0)
 
     def shown_tokens(self, logprobs: Sequence[TokenLogprobs | None]) -> list[ShownToken]:
         """The tokens as part of an answer. `logprobs`: the log probabilities of each token; empty if not requested."""

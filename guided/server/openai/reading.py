@@ -64,10 +64,10 @@ def validate_in_parts(value: Any, read: Callable[[Any], Any]) -> Any:
     """Validate an object with any number of members in parts, and stop at the first part that has errors."""
     if not isinstance(value, dict) or len(value) <= _PART:
         return read(value)
-    items, out = iter(value.items()), dict[Any, Any]()
+    items, merged_values = iter(value.items()), dict[Any, Any]()
     while part := dict(islice(items, _PART)):
-        out |= read(part)
-    return out
+        merged_values |= read(part)
+    return merged_values
 
 
 def read_request(kind: type[_Read], body: object) -> _Read:
@@ -79,11 +79,11 @@ def read_request(kind: type[_Read], body: object) -> _Read:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        names = [str(part) for part in first["loc"] if part not in _PYDANTIC_PARTS]
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == _FAULT:
-            names.append(first["ctx"]["param"])
+        first_error = error.errors(include_url=False)[0]
+        names = [str(part) for part in first_error["loc"] if part not in _PYDANTIC_PARTS]
+        message = first_error["msg"].removeprefix("Value error, ")
+        if first_error["type"] == _FAULT:
+            names.append(first_error["ctx"]["param"])
         elif names:
             message = f"{'.'.join(names)}: {message}"
         raise RequestError(message, param=".".join(name[:_MAX_NAME] for name in names) or None) from None

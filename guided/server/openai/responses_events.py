@@ -1,4 +1,4 @@
-"""Answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order; the last one has the response.
+"""Builds the answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order.
 
     created, in_progress
     for each item:  output_item.added

@@ -363,8 +363,8 @@ def _to_chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
         return choice
     if isinstance(choice, _Choice):
         return {"type": "function", "function": {"name": choice.name}}
-    allowed = {"mode": choice.mode, "tools": [_to_chat_choice(tool) for tool in choice.tools]}
-    return {"type": "allowed_tools", "allowed_tools": allowed}
+    choice_fields = {"mode": choice.mode, "tools": [_to_chat_choice(tool) for tool in choice.tools]}
+    return {"type": "allowed_tools", "allowed_tools": choice_fields}
 
 
 def _to_json(model: BaseModel) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
+"""Sends answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
 
 A stream that has begun cannot change its status, so a later error is sent as an event with the error body. If no token
 arrives for `keep_alive` seconds, the stream sends a comment. If the reader stops, the request is cancelled. The first

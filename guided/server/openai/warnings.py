@@ -1,4 +1,4 @@
-"""Warnings in an answer: deprecated names, and parts of the specification that are not enforced.
+"""Lists the warnings in an answer: deprecated names, and parts of the specification that are not enforced.
 
 In: a parsed request, and its streams once they have begun. Out: `{"message", "param"}` for each warning. The answer
 lists them in `warnings`, and the header `Warning` contains the first. The server does not log them, since they contain
@@ -50,8 +50,8 @@ def make_warning_header(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
     if not warnings:
         return {}
     text = str(warnings[0]["message"]).encode("ascii", "backslashreplace").decode()
-    plain = "".join(character if character.isprintable() and character not in '"\\' else "?" for character in text)
-    return {"Warning": f'299 - "{plain[:_MAX_HEADER]}"'}
+    plain_text = "".join(character if character.isprintable() and character not in '"\\' else "?" for character in text)
+    return {"Warning": f'299 - "{plain_text[:_MAX_HEADER]}"'}
 
 
 def _get_findings(stream: Stream) -> Sequence[Finding]:
