@@ -110,10 +110,10 @@ class GuidedLogitsProcessor(LogitsProcessor):
             for prompt_constraint in constraints
         ]
         self.vocabulary = compiler.vocabulary
-        self._new_rows = partial(
+        self._make_matchers = partial(
             RowMatchers, grammars, max_new_tokens, spelling_or_none(canonical, compiler.vocabulary)
         )
-        self._matchers_by_width = {self.vocabulary.size: self._new_rows()}
+        self._matchers_by_width = {self.vocabulary.size: self._make_matchers()}
 
     def reset(self) -> None:
         """Forget the rows, so that the next call begins a new generation.
@@ -137,7 +137,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
         check_width(width, self.vocabulary)
         # An assistant with logits of a different width may have a different tokenizer, so its rows are kept separate.
         if width not in self._matchers_by_width:
-            self._matchers_by_width[width] = self._new_rows()
+            self._matchers_by_width[width] = self._make_matchers()
         matchers = self._matchers_by_width[width]
         rows = matchers.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)

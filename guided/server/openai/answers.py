@@ -71,7 +71,7 @@ class Answer:
 
     def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, since it may stay empty."""
-        delta = {"role": "assistant", "content": "" if reading.options.new_call_reader is None else None}
+        delta = {"role": "assistant", "content": "" if reading.options.make_call_reader is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._make_response_fields("chunk") | {"choices": [choice]}
 
@@ -150,8 +150,8 @@ class Answer:
         if result is None:
             return end_fields
         if self.has_fields:
-            new_reader = reading.options.new_call_reader if reading.calls else None
-            fields = result.fields if new_reader is None else result.call_fields(new_reader())
+            make_call_reader = reading.options.make_call_reader if reading.calls else None
+            fields = result.fields if make_call_reader is None else result.call_fields(make_call_reader())
             end_fields["fields"] = {name: asdict(field) for name, field in fields.items()}
         return end_fields | make_extension_fields(result)
 

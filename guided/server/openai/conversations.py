@@ -100,8 +100,8 @@ def build_chat_request(
     reasoning_end = reasoning_end_text(vocabulary, settings.reasoning_end) if is_reasoning else ""
     splitter_class = partial(AnswerSplitter, reasoning_end=reasoning_end, has_stops="stop" in options)
     reading_options = ReadingOptions(
-        new_call_reader=functions.reader if functions is not None else None,
-        new_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, splitter_class),
+        make_call_reader=functions.reader if functions is not None else None,
+        make_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, splitter_class),
         begins_with_reasoning=begins_with_reasoning,
         shows_reasoning=chat.include_reasoning,
         trims_line_ends=is_reasoning and structured_output.constraint is None,

@@ -80,8 +80,8 @@ class ReadingOptions:
     """How to read the answers to a request.
 
     Attributes:
-        new_call_reader: makes the reader of function calls; None: there are no functions.
-        new_splitter: makes the splitter that divides the answer into its parts.
+        make_call_reader: makes the reader of function calls; None: there are no functions.
+        make_splitter: makes the splitter that divides the answer into its parts.
         begins_with_reasoning: whether the answer begins with reasoning.
         shows_reasoning: whether the answer includes the reasoning.
         trims_line_ends: whether to drop line ends between reasoning and text.
@@ -89,8 +89,8 @@ class ReadingOptions:
         reports_partial_json: whether to report how to complete the JSON so far (`SampleReader.partial`).
     """
 
-    new_call_reader: Callable[[], CallReader] | None = None
-    new_splitter: Callable[[], AnswerSplitter] = AnswerSplitter
+    make_call_reader: Callable[[], CallReader] | None = None
+    make_splitter: Callable[[], AnswerSplitter] = AnswerSplitter
     begins_with_reasoning: bool = False
     shows_reasoning: bool = True
     trims_line_ends: bool = False
@@ -131,7 +131,7 @@ class SampleReader:
         self.tokens, self.offsets = list[ShownToken](), Offsets(0 if echo is None else echo.offset)
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
-        self._splitter, self._attribution = options.new_splitter(), Attribution()
+        self._splitter, self._attribution = options.make_splitter(), Attribution()
         self._json = PartialJson() if options.reports_partial_json else None
 
     @property
@@ -180,7 +180,7 @@ class SampleReader:
     @property
     def is_empty(self) -> bool:
         """Whether an answer that could contain calls ended without calls and without text."""
-        return self.result is not None and self.options.new_call_reader is not None and not (self.calls or self._text)
+        return self.result is not None and self.options.make_call_reader is not None and not (self.calls or self._text)
 
     @property
     def partial(self) -> dict[str, int | str] | None:
