@@ -42,7 +42,7 @@ Scores = npt.NDArray[np.single]
 
 
 def vocabulary_of(llama: Any) -> Vocabulary:
-    """The vocabulary of a `llama_cpp.Llama`, read from its GGUF file, or of a GGUF file with this path.
+    """The vocabulary of a `llama_cpp.Llama`, read from its GGUF file. `llama` may also be the path of a GGUF file.
 
     Raises:
         VocabularyError, ModelFileError: the file cannot be read. GuidedError: the `Llama` has a `draft_model`.

@@ -45,7 +45,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "restore_end_tokens", "vocabulary_of"]
 
 Tokenizer = Any
-_END_TOKEN_SCORE: Final = -1e4  # of end tokens that another processor forbids: lower than beams that can continue
+_END_TOKEN_SCORE: Final = -1e4  # for forbidden end tokens: so low that beams that can continue rank higher
 
 
 def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
