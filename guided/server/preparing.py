@@ -2,7 +2,7 @@
 
 Problem. Most specifications compile in milliseconds, some in seconds, and an attacker may send specifications that use
 up every limit. They must not delay other requests, least of all on the engine's thread. A thread cannot be stopped from
-outside, but a compilation constantly checks its `Limits`, including the time limit, and stops there.
+outside, but a compilation constantly checks its `Limits`, including the time limit, and stops when one is exceeded.
 
     request -> reader (lanes.py, by size): tokens, queue limit -> no constraint: done
                         |

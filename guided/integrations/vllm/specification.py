@@ -2,8 +2,8 @@
 grammar.
 
 The fields are those of vLLM's `StructuredOutputsParams`: one of `json`, `json_object`, `regex`, `choice`, `grammar` and
-`structural_tag`, and options for writing JSON. vLLM passes a backend only the text of that one field: neither the
-options of the request nor its `max_tokens`. So once guided has checked a request, it packs all of it into one string,
+`structural_tag`, and options for writing JSON. vLLM passes a backend only the text of that one field, without the
+options of the request and its `max_tokens`. So once guided has checked a request, it packs all of it into one string,
 the *envelope*, in the field `grammar`:
 
     {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
