@@ -1,4 +1,4 @@
-"""guided's exceptions and its warning. Every error that guided raises on purpose is a `GuidedError`.
+"""guided's exceptions and its warning. Apart from wrong arguments (TypeError, ValueError), errors are `GuidedError`s.
 
 Programs read an error's attributes. People read `str(error)`: the message, the line of the specification with carets
 under the faulty part, and a hint.
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class GuidedError(Exception):
-    """Base of all errors raised by guided.
+    """Base of guided's own exceptions.
 
     Attributes:
         text: the source text that contains the error; "" if it is unknown, or if there is none (a Python dict).

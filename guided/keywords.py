@@ -1,6 +1,6 @@
 """Checks arguments: unknown keywords, and values of the wrong type or range.
 
-Unknown keywords raise a TypeError. Unlike Python's own message, it suggests the keyword that was probably meant, or
+Unknown keywords raise a TypeError. Unlike Python's own TypeError, it suggests the keyword that was probably meant, or
 what to write instead of another library's keyword, and lists the known keywords.
 
 Wrong values raise an `OptionError` that names the argument and the values it accepts. Without this check, they would
@@ -55,15 +55,14 @@ def check_keywords(
     """
     for name in names:
         if name not in known_names:
-            raise TypeError(
-                _unknown_keyword_message(function, name, sorted(known_names), foreign_keywords.get(name, ""))
-            )
+            raise TypeError(_describe_unknown(function, name, sorted(known_names), foreign_keywords.get(name, "")))
 
 
-def _unknown_keyword_message(function: str, name: str, known_names: list[str], instead: str) -> str:
-    if not instead:
-        instead = find_closest_name(name, known_names)
-    hint = "" if not instead else f"did you mean {instead!r}? " if instead in known_names else f"{instead}. "
+def _describe_unknown(function: str, name: str, known_names: list[str], advice: str) -> str:
+    """The message for an unknown keyword. `advice`: what to write instead; "": the closest known name."""
+    if not advice:
+        advice = find_closest_name(name, known_names)
+    hint = "" if not advice else f"did you mean {advice!r}? " if advice in known_names else f"{advice}. "
     options_text = f"The options are {', '.join(known_names)}." if known_names else "It takes no options."
     return f"{function}() has no option {brief(name)}: {hint}{options_text}"
 
@@ -222,11 +221,11 @@ def read_items(
         if len(items) > max_items:
             raise error(f"{name} has more than {max_items:,} items")
         return list(items)
-    out, total_length, iterator = list[_T](), 0, iter(items)
+    read_so_far, total_length, iterator = list[_T](), 0, iter(items)
     while chunk := list(islice(iterator, _CHUNK_SIZE)):
-        out += chunk
+        read_so_far += chunk
         if not _SIZED_TYPES.isdisjoint(map(type, chunk)):
             total_length += sum(len(item) for item in chunk if isinstance(item, str | bytes | list | tuple))
-        if len(out) > max_items or total_length > max_items:
+        if len(read_so_far) > max_items or total_length > max_items:
             raise error(f"{name} has more than {max_items:,} items")
-    return out
+    return read_so_far

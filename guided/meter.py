@@ -43,10 +43,11 @@ _HINT: Final = "request less at once, or make the specification smaller"
 
 
 class Meter:
-    """The limits of a block and the work so far. A meter that is entered again keeps its count of work.
+    """The limits of a block and the work so far (`spent`). A meter that is entered again keeps its count of work.
 
     While it is entered, `max_work` and `deadline` are the tightest limits of this meter and all outer ones. On exit,
-    its work is added to the outer meter, so each step changes only one number.
+    its work is added to the outer meter, so each step changes only one number. `is_fixed`: no field of `Limits` raises
+    the limits, and errors say so.
     """
 
     __slots__ = (

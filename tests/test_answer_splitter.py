@@ -71,7 +71,7 @@ def read_by_agent(split: Callable[[], AnswerSplitter], said: Sequence[StreamEven
 
 
 def read_by_server(split: Callable[[], AnswerSplitter], said: Sequence[StreamEvent], vocabulary: Vocabulary) -> Parts:
-    reading = deltas.SampleReader(deltas.ReadingOptions(new_splitter=split))
+    reading = deltas.SampleReader(deltas.ReadingOptions(make_splitter=split))
     text, reasoning, calls = "", "", list[list[str]]()
     for event in said:
         for delta in reading.read(event):

@@ -46,7 +46,7 @@ def read_all(kind, data: bytes) -> None:
         if isinstance(asked, InputTokensRequest):
             asked = asked.to_chat_request()
         if isinstance(asked, ChatRequest | CompletionRequest):
-            for part in prepare_request(SERVER, asked).parts[:1]:
+            for part in prepare_request(SERVER, asked).engine_requests[:1]:
                 ids = SERVER.engine.encode_prompt(part.prompt, raw=part.options.get("raw", False))
                 PREPARING._make_steppers(part, ids, 0.5)
     except Exception as error:

@@ -175,7 +175,7 @@ def test_an_answer_without_calls_and_without_text_has_an_empty_content():
     style = guided.tool_style("qwen_3")
     calls = partial(style.reader, [WEATHER])
     options = ReadingOptions(
-        new_call_reader=calls, new_splitter=lambda: AnswerSplitter(AnswerDecoder(vocabulary), calls())
+        make_call_reader=calls, make_splitter=lambda: AnswerSplitter(AnswerDecoder(vocabulary), calls())
     )
     reading, answer = SampleReader(options), Answer(True, "guided", vocabulary)
     assert answer.begin(0, reading)["choices"][0]["delta"]["content"] is None

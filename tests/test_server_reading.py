@@ -88,7 +88,7 @@ def how(style: str, reasoning: Any = "disabled", markers: tuple[str, ...] = (), 
         return AnswerSplitter(AnswerDecoder(VOCABULARY), calls(), markers)
 
     calls = partial(guided.tool_style(style).reader, TOOLS, reasoning=reasoning)
-    return ReadingOptions(new_call_reader=calls, new_splitter=split, **more)
+    return ReadingOptions(make_call_reader=calls, make_splitter=split, **more)
 
 
 @pytest.mark.parametrize("style", guided.TOOL_STYLES)
@@ -186,13 +186,13 @@ def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
     marker = "" if end in NAMES else end
     said = events("\n\nYes.", random.Random(2), most, thought + end)
     split = partial(AnswerSplitter, reasoning_end=marker)
-    reading = SampleReader(ReadingOptions(begins_with_reasoning=True, new_splitter=split, trims_line_ends=True))
+    reading = SampleReader(ReadingOptions(begins_with_reasoning=True, make_splitter=split, trims_line_ends=True))
     text, reasoning, _, _ = put_together(reading, said)
     if thought == "END":  # for the engine, the first one ends it; the content of the reasoning is reported
         assert reasoning == "END"
     assert (text, reasoning) == ("Yes.", thought) == (reading.text, reading.reasoning)
     assert reading.reasoning_tokens == len(VOCABULARY.encode_with_special(thought + end))
-    hidden = SampleReader(ReadingOptions(begins_with_reasoning=True, new_splitter=split, shows_reasoning=False))
+    hidden = SampleReader(ReadingOptions(begins_with_reasoning=True, make_splitter=split, shows_reasoning=False))
     assert put_together(hidden, said)[:2] == ("\n\nYes.", "")
     assert hidden.reasoning_tokens == reading.reasoning_tokens
 
@@ -200,12 +200,12 @@ def test_reasoning_is_reported_without_its_end_marker(end, thought, most):
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_results_of_the_servers_tools(most):
     decoder = AnswerDecoder(VOCABULARY, Toolbox([LOOKUP], VOCABULARY), keep_control_names=False)
-    reading = SampleReader(ReadingOptions(new_splitter=partial(AnswerSplitter, decoder)))
+    reading = SampleReader(ReadingOptions(make_splitter=partial(AnswerSplitter, decoder)))
     said = "It is <call>1+°<end><result>2 °<done>, and<think> <call>é<end><result><done>!"
     text, _, _, results = put_together(reading, events(said, random.Random(3), most))
     assert text == reading.text == "It is , and !"
     assert VOCABULARY.decode([each.id for each in reading.tokens]) == text.encode()
-    assert results == reading.results == [ToolResult(0, "lookup", "1+°", "2 °"), ToolResult(1, "lookup", "é", "")]
+    assert results == reading.tool_results == [ToolResult(0, "lookup", "1+°", "2 °"), ToolResult(1, "lookup", "é", "")]
 
 
 def test_characters_across_events_and_at_the_end():

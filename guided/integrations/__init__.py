@@ -1,1 +1,1 @@
-"""guided inside other systems. Each module imports its system only when it is used."""
+"""guided inside other systems: one module or folder for each system. `import guided` imports none of them."""

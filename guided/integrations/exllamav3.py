@@ -109,7 +109,7 @@ class GuidedFilter(Filter):  # type: ignore[misc]
             raise GuidedError(f"the constraint does not allow the prefix: {self._matcher.explain(self.prefix_str)}")
 
     def accept_token(self, token: int) -> None:
-        """Accept a token. GuidedError: it is not allowed."""
+        """Accept a token. Raises GuidedError if it is not allowed."""
         if not accept_any_id(self._matcher, token):
             raise GuidedError(f"token {token} is not allowed: {self._matcher.explain(token)}")
         self._token_count += 1

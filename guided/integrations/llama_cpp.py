@@ -7,8 +7,8 @@
 
 In: a constraint as `Engine.generate` takes it, and the `Llama` (or the path of its GGUF file, or a `Vocabulary`). Out:
 a logits processor, which masks the tokens that the constraint does not allow. `LlamaGrammar` has the constructors of
-llama-cpp-python's class of the same name. Pass its processor instead of `grammar=grammar`. Unlike the original class,
-it enforces all keywords of a JSON Schema, and completes the text within a budget.
+llama-cpp-python's class of the same name. Unlike the original class, it enforces all keywords of a JSON Schema, and
+completes the text within a budget. Pass `logits_processor=[grammar.processor(llm)]` instead of `grammar=grammar`.
 
 If a processor raises, llama-cpp-python continues without the mask. So errors in the constraint are raised when the
 processor is created. If another processor chooses a token that is not allowed, the text ends with a warning. A `Llama`
@@ -42,7 +42,7 @@ Scores = npt.NDArray[np.single]
 
 
 def vocabulary_of(llama: Any) -> Vocabulary:
-    """The vocabulary of a `llama_cpp.Llama`, read from its GGUF file.
+    """The vocabulary of a `llama_cpp.Llama`, read from its GGUF file. `llama` may also be the path of a GGUF file.
 
     Raises:
         VocabularyError, ModelFileError: the file cannot be read. GuidedError: the `Llama` has a `draft_model`.
@@ -54,7 +54,7 @@ def vocabulary_of(llama: Any) -> Vocabulary:
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of one sequence at a time. It detects the next completion and starts again.
+    """Masks the logits of one sequence at a time. It detects when the next completion begins, and then starts again.
 
     Args:
         constraint: what `Engine.generate` takes.
@@ -66,7 +66,7 @@ class GuidedLogitsProcessor:
     Raises:
         SpecError, UnsupportedError, VocabularyError: see `Engine.generate`. OptionError: an option has a wrong value.
         BudgetError: no output of the constraint fits the budget.
-        GuidedError: the `Llama` has a `draft_model`.
+        GuidedError: the `Llama` has a `draft_model`, or the constraint is None.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class GuidedLogitsProcessor:
 class LlamaGrammar:
     """A GBNF grammar or a JSON Schema, with llama-cpp-python's method names; see the module docstring.
 
-    Pass it as `logits_processor=[grammar.processor(llm)]`.
+    Pass it as `logits_processor=[grammar.processor(llm)]`. `verbose` has no effect.
     """
 
     def __init__(self, constraint: Constraint) -> None:

@@ -16,7 +16,7 @@ _Value = TypeVar("_Value")
 
 
 class LruCache(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
-    """A dictionary that keeps the `capacity` entries most recently set, or read with `get`."""
+    """A dictionary of at most `capacity` entries: the ones that were set, or read with `get`, most recently."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of one sequence at a time. It detects the next generation and starts again.
+    """Masks the logits of one sequence at a time. It detects when the next generation begins, and then starts again.
 
     Args:
         constraint: what `Engine.generate` takes.

@@ -8,8 +8,8 @@
 In: an outlines model (`Transformers`, `LlamaCpp`), and an output type for outlines or a constraint for
 `Engine.generate`. Out: outlines' own generator, with calls, batches and streams.
 
-outlines has a fixed list of backends. So `GuidedBackend` is a `BaseBackend` that creates processors, and `generator`
-passes a processor to outlines' `Generator(processor=...)`, which exists for this purpose.
+outlines has a fixed list of backends and no way to register another one. So `GuidedBackend`, a `BaseBackend`, only
+creates processors. `generator` passes one to outlines' `Generator(processor=...)`, which accepts any processor.
 
 MLX models are not supported and raise an error.
 """

@@ -10,7 +10,7 @@ errors as `guided serve`. Ray Serve does the rest:
 | health | `check_health`: if the engine's thread has stopped, Ray replaces the replica |
 | shutdown | no new requests, `graceful_shutdown_timeout_s` for open ones, then the application shuts down |
 | overload | `max_ongoing_requests` per replica, `max_queued_requests` per proxy; 503 beyond them |
-| routing | the shorter of two queues; with `affinity`, the replica of the session (see `ray_sessions`) |
+| routing | the shorter queue of two random replicas; with `affinity`, the session's replica (ray_sessions.py) |
 
     serve.run(build("smollm2-135m-instruct", num_replicas=2))
     serve run guided.integrations.ray_serve:app model=smollm2-135m-instruct num_replicas=2
@@ -160,7 +160,7 @@ class Arguments(BaseModel):
 
 
 def app(arguments: dict[str, Any]) -> Any:
-    """Build the application for `serve run`, or for a Ray Serve configuration file whose `args` are `Arguments`.
+    """Build the application for `serve run`, or for a Ray Serve configuration file with `Arguments` as its `args`.
 
     Raises:
         TypeError: an argument is unknown. ValueError: a value is invalid (pydantic's error says which).

@@ -1,16 +1,17 @@
 """Finds the matcher of each row of a batch, for engines that pass only the rows' token ids at each step.
 
-In: at each step the ids of all rows, including the prompts. Out: the matcher of each row, at the row's current
-position.
+In: the grammar of each prompt; at each step the ids of all rows, including the prompts. Out: the matcher of each row,
+which has accepted the row's ids after the prompt.
 
 Engines copy, reorder and drop rows (beam search), roll tokens back (assisted generation), and start a new generation
 without notice. So a row may continue any row of the previous step. `RowMatchers` chooses the one with the longest
 common prefix, rolls back the tokens that differ, and accepts the new tokens. Rows that continue the same row get forks
 of its matcher. The rows of the first step are the prompts.
 
-Engines request a mask before each token. So the previous step must have had a row with the same ids except the last
-token. Otherwise the rows are other prompts, and a new generation begins. A new generation also begins if tokens were
-rolled back and the last token is refused, because the engine knew the mask for its position.
+Engines request a mask before each token. So in one generation, the previous step had a row that begins with all ids of
+the new row except the last one. If it had none, the rows are other prompts, and a new generation begins. A new
+generation also begins if the rows have not become longer and the last token is refused: the engine had the mask for
+this token, so the same generation would not have chosen it.
 
 One case is not detected: a new prompt that consists of the previous prompt, the beginning of its answer and at most one
 more token.
@@ -161,9 +162,9 @@ class RowMatchers:
         """All rows that have the same prompt as this row. They are adjacent."""
         return self._rows_with_same_prompt[number]
 
-    def allows_only_ends(self, row: npt.NDArray[np.int32]) -> bool:
+    def allows_only_ends(self, bitmask_row: npt.NDArray[np.int32]) -> bool:
         """Whether a row of the bitmask allows only end tokens."""
-        return not bool(np.any(row & ~self._end_row))
+        return not bool(np.any(bitmask_row & ~self._end_row))
 
     @cached_property
     def _end_row(self) -> npt.NDArray[np.int32]:
@@ -197,9 +198,9 @@ class RowMatchers:
         )
         self._prompt_length = ids.shape[1]
         run_starts = [
-            row
-            for row in range(1, row_count)
-            if row % rows_per_prompt == 0 or not np.array_equal(ids[row], ids[row - 1])
+            number
+            for number in range(1, row_count)
+            if number % rows_per_prompt == 0 or not np.array_equal(ids[number], ids[number - 1])
         ]
         runs = [range(*pair) for pair in pairwise([0, *run_starts, row_count])]
         self._rows_with_same_prompt = [run for run in runs for _ in run]

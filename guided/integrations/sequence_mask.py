@@ -1,8 +1,8 @@
 """Computes the mask of one sequence, for libraries that call a processor with only the ids so far and the logits.
 
 In: a constraint and the source of the vocabulary; at each step the sequence's ids, including the prompt. Out: the
-bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` detects
-which ids are the prompt, and whether a new generation begins.
+bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` (rows.py)
+detects which ids are the prompt, and whether a new generation begins.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def spelling_or_none(canonical: bool, vocabulary: Vocabulary) -> Spelling | None
 
 
 def check_width(width: int, vocabulary: Vocabulary) -> None:
-    """Raises GuidedError if a model scores fewer tokens than the vocabulary has."""
+    """Raise GuidedError if a model scores fewer tokens than the vocabulary has."""
     if width < vocabulary.size:
         raise GuidedError(
             f"the model has logits for {width} tokens, but the vocabulary has {vocabulary.size}: the tokenizer belongs "

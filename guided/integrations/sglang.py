@@ -3,7 +3,7 @@
     pip install 'guided-decoding[sglang]'
     python -m sglang.launch_server --model-path ... --grammar-backend guided
 
-In: SGLang's startup parameters: its arguments, the tokenizer, the size of the vocabulary, the end tokens. Out: a
+In: what SGLang passes at startup (its arguments, the tokenizer, the size of the vocabulary, the end tokens). Out: a
 grammar backend (sglang_backend.py), for `json_schema`, `regex`, `ebnf` and `structural_tag` of requests, and for their
 equivalents in OpenAI's API. SGLang finds `register` through an entry point of this package. `register` only adds a name
 to SGLang's list of backends, so servers that use another backend are not affected.
@@ -120,7 +120,7 @@ def create_backend(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_
     if (tokenizer_end_id := getattr(tokenizer, "eos_token_id", None)) is not None:
         end_ids.add(tokenizer_end_id)
     vocabulary = Vocabulary.from_huggingface(tokenizer, eos_token_ids=end_ids or None, size=vocab_size)
-    backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _whitespace_option(serving))
+    backend: Any = GuidedBackend(GrammarCompiler(vocabulary), _find_whitespace_option(serving))
     if serving.reasoning_parser:
         backend = _add_reasoning_gate(backend, serving, tokenizer)
     backend.cache = LruCache(CACHE_SIZE)
@@ -148,7 +148,7 @@ def _add_reasoning_gate(backend: Any, serving: Any, tokenizer: Any) -> Any:
     )
 
 
-def _whitespace_option(serving: Any) -> str:
+def _find_whitespace_option(serving: Any) -> str:
     """Derive guided's option `whitespace` from the server's options."""
     pattern = serving.constrained_json_whitespace_pattern
     is_disabled = serving.constrained_json_disable_any_whitespace

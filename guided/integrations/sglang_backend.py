@@ -41,7 +41,8 @@ __all__ = ["CACHE_SIZE", "GuidedBackend", "GuidedGrammar"]
 
 _ANY_JSON: Final = "$$ANY$$"  # SGLang's name for JSON without a schema
 CACHE_SIZE: Final = 1024
-"""The size of the cache by a specification's kind and text, which replaces SGLang's unbounded dictionary."""
+"""The capacity of the cache with the key (kind, text of a specification), which replaces SGLang's unbounded
+dictionary."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class GuidedGrammar(BaseGrammarObject):  # type: ignore[misc]
             raise ValueError(f"token {token} is not allowed: {self.matcher.explain(token)}")
 
     def rollback(self, k: int) -> None:
-        """Take back the last k tokens. ValueError: there are fewer."""
+        """Take back the last k tokens. Raises ValueError if fewer were accepted."""
         tokens_after_end = min(k, self._tokens_after_end)
         self.matcher.rollback(k - tokens_after_end)
         self._tokens_after_end -= tokens_after_end
@@ -236,8 +237,10 @@ def _read_tag(text: str) -> Mapping[str, Any]:
     tag = {**document, "structures": structures}
     if not tag.pop("at_least_one", False):
         return tag
-    if unknown := sorted(tag.keys() - {"type", "triggers", "structures"}):
-        raise SpecError(f'a structural tag has no "{unknown[0]}"', hint="write structures, triggers, at_least_one")
+    if unknown_names := sorted(tag.keys() - {"type", "triggers", "structures"}):
+        raise SpecError(
+            f'a structural tag has no "{unknown_names[0]}"', hint="write structures, triggers, at_least_one"
+        )
     tags = []
     for index, structure in enumerate(structures):
         if not isinstance(structure, dict) or structure.keys() != {"begin", "schema", "end"}:
@@ -254,9 +257,11 @@ def _fill_null_schemas(format: Any) -> Any:
         return [_fill_null_schemas(item) for item in format]
     if not isinstance(format, dict):
         return format
-    filled = {name: value if name == "json_schema" else _fill_null_schemas(value) for name, value in format.items()}
+    new_format = {name: value if name == "json_schema" else _fill_null_schemas(value) for name, value in format.items()}
     return (
-        _fill_schema(filled, "json_schema") if format.get("type") in ("json_schema", "qwen_xml_parameter") else filled
+        _fill_schema(new_format, "json_schema")
+        if format.get("type") in ("json_schema", "qwen_xml_parameter")
+        else new_format
     )
 
 

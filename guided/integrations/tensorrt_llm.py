@@ -11,9 +11,9 @@ of a request by their tokens (rows.py), so one processor serves any number of re
 callable, so this module does not import it.
 
 Limits. TensorRT-LLM may send processors to other processes, where they compile their constraint again. Its
-deserialization must accept the processor: approve the class there, or run the engine in one process. It does not report
-the end of a request, so only the state of the latest 1,024 requests is kept. The tests use its signatures on a CPU,
-without a device.
+deserialization must accept the processor: approve the class there, or run the engine in one process. TensorRT-LLM does
+not report the end of a request, so only the state of the latest 1,024 requests is kept. The tests call the processors
+on a CPU, with the arguments that TensorRT-LLM documents.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAX_REQUESTS: Final = 1024
 
 
 class GuidedLogitsProcessor:
-    """Masks the logits of requests, which it recognizes by their ids.
+    """Masks the logits of requests, which it recognizes by their `req_id`.
 
     Args:
         constraint: what `Engine.generate` takes.
@@ -77,7 +77,7 @@ class GuidedLogitsProcessor:
         self._requests = LruCache[int, RowMatchers](_MAX_REQUESTS)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """The arguments to create the processor again in another process."""
+        """The constructor and the arguments with which another process creates the processor again."""
         return self._constructor_and_arguments
 
     def __call__(
@@ -121,8 +121,8 @@ class GuidedLogitsProcessor:
 
 
 class GuidedBatchedLogitsProcessor(GuidedLogitsProcessor):
-    """A `GuidedLogitsProcessor` for `LLM(batched_logits_processor=...)`: requests set
-    `apply_batched_logits_processor`."""
+    """A `GuidedLogitsProcessor` for `LLM(batched_logits_processor=...)`. It masks the requests that set
+    `apply_batched_logits_processor` in their `SamplingParams`."""
 
     def __call__(  # type: ignore[override]  # the signature that TensorRT-LLM requires
         self,

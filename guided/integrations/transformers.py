@@ -45,7 +45,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "restore_end_tokens", "vocabulary_of"]
 
 Tokenizer = Any
-_END_TOKEN_SCORE: Final = -1e4  # for end tokens that another processor forbids; beams that can continue rank higher
+_END_TOKEN_SCORE: Final = -1e4  # for forbidden end tokens: so low that beams that can continue rank higher
 
 
 def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
@@ -61,7 +61,7 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
         return Vocabulary.from_huggingface(tokenizer)
     end_ids = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     end_ids = [] if end_ids is None else [end_ids] if isinstance(end_ids, int) else list(end_ids)
-    tokenizer_end_id = getattr(tokenizer, "eos_token_id", None)  # None for other objects, which raise an error below
+    tokenizer_end_id = getattr(tokenizer, "eos_token_id", None)  # an object that is no tokenizer causes an error below
     size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
     return Vocabulary.from_huggingface(
         tokenizer,
@@ -110,10 +110,10 @@ class GuidedLogitsProcessor(LogitsProcessor):
             for prompt_constraint in constraints
         ]
         self.vocabulary = compiler.vocabulary
-        self._new_rows = partial(
+        self._make_matchers = partial(
             RowMatchers, grammars, max_new_tokens, spelling_or_none(canonical, compiler.vocabulary)
         )
-        self._matchers_by_width = {self.vocabulary.size: self._new_rows()}
+        self._matchers_by_width = {self.vocabulary.size: self._make_matchers()}
 
     def reset(self) -> None:
         """Forget the rows, so that the next call begins a new generation.
@@ -137,7 +137,7 @@ class GuidedLogitsProcessor(LogitsProcessor):
         check_width(width, self.vocabulary)
         # An assistant with logits of a different width may have a different tokenizer, so its rows are kept separate.
         if width not in self._matchers_by_width:
-            self._matchers_by_width[width] = self._new_rows()
+            self._matchers_by_width[width] = self._make_matchers()
         matchers = self._matchers_by_width[width]
         rows = matchers.follow(input_ids.cpu().numpy())
         bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
@@ -199,12 +199,12 @@ def prefix_allowed_tokens_fn(
     def find_row(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
         prompt, rows = generations.get(batch_id, (ids, {}))
         if np.array_equal(ids[: len(prompt)], prompt):
-            generated = ids[len(prompt) :]
-            if (cached_row := rows.get(generated.tobytes())) is not None:
+            output_ids = ids[len(prompt) :]
+            if (cached_row := rows.get(output_ids.tobytes())) is not None:
                 return cached_row
-            if len(generated) and (parent_row := rows.get(generated[:-1].tobytes())) is not None:
-                row = rows[generated.tobytes()] = parent_row.fork()
-                row.read(generated[-1:].tolist())
+            if len(output_ids) and (parent_row := rows.get(output_ids[:-1].tobytes())) is not None:
+                row = rows[output_ids.tobytes()] = parent_row.fork()
+                row.read(output_ids[-1:].tolist())
                 return row
         row = Row(None if grammar is None else GrammarMatcher(grammar))
         generations[batch_id] = (ids, {b"": row})

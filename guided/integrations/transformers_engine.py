@@ -2,8 +2,8 @@
 
 In: a model and its tokenizer, as loaded by transformers. Out: an `Engine`, with its `generate`, `stream`, budgets,
 forced tokens, tools and values. The model runs as in transformers: one sequence after another, each with a cache that
-the model creates. So every decoder-only architecture works. Models that `Engine.from_pretrained` can load run faster
-there, since their sequences share forward passes and common prefixes.
+the model creates. So every decoder-only architecture works. If `Engine.from_pretrained` can load a model, prefer it:
+there, sequences share forward passes and common prefixes.
 
 Cost: a forward pass of transformers for each sequence of a step. A model that returns no cache (such as a state-space
 model, whose cache cannot be passed in) reads its whole sequence again each time. Rolling tokens back (rejected drafts)
@@ -56,8 +56,8 @@ def from_transformers(model: Any, tokenizer: Any) -> Engine:
     vocabulary = vocabulary_of(tokenizer, model)
     model.eval()
     wrapped_model = _TransformersModel(model)
-    tokens = {name: text for name, text in tokenizer.special_tokens_map.items() if isinstance(text, str)}
-    chat = ChatTemplate.from_metadata(vocabulary, getattr(tokenizer, "chat_template", None), tokens)
+    special_tokens = {name: text for name, text in tokenizer.special_tokens_map.items() if isinstance(text, str)}
+    chat = ChatTemplate.from_metadata(vocabulary, getattr(tokenizer, "chat_template", None), special_tokens)
     return Engine(
         wrapped_model,
         vocabulary,
@@ -150,7 +150,7 @@ class _Sequences:
         return _Sequence(salt=salt)
 
     def reserve(self, lease: Lease, new: int) -> bool:
-        """Whether there are enough free positions."""
+        """Whether there are enough free positions. `advance` takes them."""
         return new <= self.available
 
     def fork(self, lease: Lease) -> Lease:
@@ -214,7 +214,7 @@ class _TransformersRunner(ModelRunner):
         ids = [*lease.tokens, *chunk.tokens] if must_read_all else list(chunk.tokens)
         options = {"logits_to_keep": max(1, chunk.keep)} if model.has_logits_to_keep else {}
         tokens = torch.tensor([ids], dtype=torch.int64, device=model.device)
-        out = model.model(input_ids=tokens, use_cache=True, **{model.cache_name: lease.cache}, **options)
-        lease.cache = getattr(out, model.cache_name, None)
-        logits: Tensor = out.logits[0]
+        output = model.model(input_ids=tokens, use_cache=True, **{model.cache_name: lease.cache}, **options)
+        lease.cache = getattr(output, model.cache_name, None)
+        logits: Tensor = output.logits[0]
         return logits[len(logits) - chunk.keep :].float()

@@ -1,1 +1,1 @@
-"""`guided serve`: an engine behind OpenAI's interface."""
+"""`guided serve`: an engine behind the APIs of OpenAI and Anthropic."""

@@ -5,7 +5,7 @@
 | `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/responses` | OpenAI's API |
 | `/v1/messages` | Anthropic's API |
 | `/tokenize`, `/detokenize`, `/tokenizer_info` | text to token ids and back; the names of special tokens |
-| `/openapi.json` | describes the requests and answers of these routes |
+| `/openapi.json` | describes the requests and answers of the routes |
 | `/v1/grammars`, and below it `check`, `explain`, `sample`, `step` | what a specification allows, and why |
 | `/` | the inspector, a page for experiments and debugging |
 | `/stream` | the tokens of a completion, one by one |
@@ -87,10 +87,10 @@ def create_app(
 
 
 def _find_param(request: Request, error: Exception) -> str | None:
-    """The field with the specification, unless the error was raised while the prompt was being read."""
+    """The request field that contains the specification; None if the error was raised while the prompt was read."""
     for stream in get_request_context(request).streams:
-        is_its_error = stream.error is not None and stream.error in (error, error.__cause__)
-        if is_its_error and stream.preparation is not None and stream.preparation.stage == "prompt":
+        is_stream_error = stream.error is not None and stream.error in (error, error.__cause__)
+        if is_stream_error and stream.preparation is not None and stream.preparation.stage == "prompt":
             return None
     return getattr(request.state, "param", None)
 
@@ -101,13 +101,13 @@ def _add_error_handlers(app: FastAPI, server: Server) -> None:
         context.error_code = make_error_body(error)["error"]["code"]
         return server.make_error_response(context, error, _find_param(request, error))
 
-    async def no_route(request: Request, error: Exception) -> JSONResponse:
+    async def answer_http_exception(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         request_error = RequestError(f"{request.method} {request.url.path}: {error.detail}", status=error.status_code)
         response = server.make_error_response(get_request_context(request), request_error)
         response.headers.update(error.headers or {})
         return response
 
-    app.add_exception_handler(HTTPException, no_route)
+    app.add_exception_handler(HTTPException, answer_http_exception)
     for kind in (RequestError, GuidedError, MemoryError):  # any other exception is a bug: access_middleware.py
         app.add_exception_handler(kind, answer)

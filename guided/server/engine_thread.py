@@ -146,7 +146,7 @@ class Stream:
         self._thread.cancel(list(self._unfinished_tasks))
 
     def record(self, task: Task, outcome: Outcome, now: float) -> bool:
-        """Record times, token counts and results of an outcome. Return whether the sample has ended."""
+        """Record the time of an outcome, and its result or error. Return whether the sample has ended."""
         if isinstance(outcome, Exception):
             self.error = self.error or outcome
             return True
@@ -166,7 +166,7 @@ class Stream:
 
 
 Observer: TypeAlias = Callable[[Stream, Task, Outcome, float], object]
-"""Called with a stream, its task, the outcome, and the time by `perf_counter`."""
+"""Called with a stream, one of its tasks, an outcome of this task, and the time by `perf_counter`."""
 
 
 class EngineThread:
@@ -192,9 +192,9 @@ class EngineThread:
         self.is_draining, self.cut_off_requests = False, 0
         self.failure: BaseException | None = None
         self._lock, self._commands = threading.Lock(), list[_Command]()
-        self._wake_event, self._stopping = threading.Event(), False
+        self._wake_event, self._is_stopping = threading.Event(), False
         self._streams = dict[Task, Stream]()  # streams of unfinished tasks; used by the loop only
-        self._undelivered, self._delivery_is_due = list[_TimedOutcome](), False  # outcomes for the loop
+        self._undelivered_outcomes, self._delivery_is_due = list[_TimedOutcome](), False  # outcomes for the loop
         self._freed_memory = FreedMemory()
         self._pending_calls = set[Future[Any]]()  # calls that have no result yet; used by the loop only
         self._thread: threading.Thread | None = None
@@ -217,7 +217,7 @@ class EngineThread:
     @property
     def is_alive(self) -> bool:
         """Whether the engine's thread runs and is not stopping."""
-        return self._thread is not None and self._thread.is_alive() and not self._stopping
+        return self._thread is not None and self._thread.is_alive() and not self._is_stopping
 
     @property
     def pending_commands(self) -> int:
@@ -294,7 +294,7 @@ class EngineThread:
 
     def stop(self) -> None:
         """End the thread after its current step. Open streams end with `EngineStopped`."""
-        self._stopping = True
+        self._is_stopping = True
         self._wake_event.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_STOP_TIMEOUT)
@@ -324,12 +324,12 @@ class EngineThread:
     # ---- on the engine's thread
     def _run(self) -> None:
         try:
-            while not self._stopping:
+            while not self._is_stopping:
                 self._run_once()
         except (
             BaseException
         ) as error:  # the scheduler catches errors of individual requests, so this one ends the engine
-            self.failure, self._stopping = error, True
+            self.failure, self._is_stopping = error, True
             error_for_streams = EngineStopped(f"the engine has stopped: {error}")
             self._call_on_loop(lambda: self._end_streams(error_for_streams))
 
@@ -342,7 +342,7 @@ class EngineThread:
         if self.engine.driver.step():
             self.steps += 1
             if self._delivery_is_due:
-                outcomes, self._undelivered, self._delivery_is_due = self._undelivered, [], False
+                outcomes, self._undelivered_outcomes, self._delivery_is_due = self._undelivered_outcomes, [], False
                 self._call_on_loop(lambda: self._deliver(outcomes))
         elif not commands:
             self._freed_memory.release()
@@ -358,7 +358,7 @@ class EngineThread:
 
         def callback(task: Task, outcome: Outcome) -> None:
             nonlocal has_begun
-            self._undelivered.append((task, outcome, perf_counter()))
+            self._undelivered_outcomes.append((task, outcome, perf_counter()))
             if isinstance(outcome, Exception) or outcome.result is not None:
                 self._delivery_is_due = True
             elif interval and (not has_begun or self.steps % interval == 0):

@@ -2,7 +2,7 @@
 
 Problem. Most specifications compile in milliseconds, some in seconds, and an attacker may send specifications that use
 up every limit. They must not delay other requests, least of all on the engine's thread. A thread cannot be stopped from
-outside, but a compilation constantly checks its `Limits`, including the time limit, and stops there.
+outside, but a compilation constantly checks its `Limits`, including the time limit, and stops when one is exceeded.
 
     request -> reader (lanes.py, by size): tokens, queue limit -> no constraint: done
                         |
@@ -17,7 +17,7 @@ If it is full, requests are refused with `CompilerBusy`. Threads with long compi
 
 Guarantee: at most three compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the time of
 each compilation, and its memory through the limits on work, nodes and states. If a client disconnects, or gets 503
-because of the queue timeout, a running compilation continues up to its own limit. A queued compilation never starts.
+because of the queue timeout, a running compilation continues up to its own limit, and a queued one never starts.
 
 A compilation cannot check its time limit during a long call of the core, or while its thread gets no CPU time, as on a
 busy machine. So `Preparation` shows what a request waits for, and the event loop ends the request (admission.py): with
@@ -81,7 +81,8 @@ class Preparation(Future[list[Stepper]]):
     """The future of a request's sequences. It shows what the request waits for.
 
     Attributes:
-        stage: the prompt is being read, the specification waits for other compilations, or it is being compiled.
+        stage: "prompt": the prompt is being read. "queue": the specification waits for other compilations.
+            "compilation": the specification is being compiled.
         stage_begin: when this stage began, by `perf_counter`.
     """
 
@@ -251,9 +252,9 @@ def _clear_error_frames(error: BaseException | None) -> None:
     They refer to everything that a compilation has built. The collector would take a quarter of a second to scan a
     million objects, and no other thread runs meanwhile.
     """
-    seen = set[int]()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    cleared_ids = set[int]()
+    while error is not None and id(error) not in cleared_ids:
+        cleared_ids.add(id(error))
         clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 

@@ -103,7 +103,7 @@ class Server:
     def submit(
         self,
         request: Request,
-        parts: Sequence[EngineRequest],
+        engine_requests: Sequence[EngineRequest],
         priority: int = 0,
         *,
         rid: str | None = None,
@@ -113,7 +113,7 @@ class Server:
 
         Args:
             request: the HTTP request.
-            parts: one engine request for each prompt.
+            engine_requests: one for each prompt.
             priority: requests with a lower number run first.
             rid: the request id from the body, if any.
             is_streamed: whether the answers are streamed.
@@ -128,12 +128,12 @@ class Server:
                 message = "rid must consist of 1 to 128 letters, digits and the characters ._:-"
                 raise RequestError(message, param="rid")
             context.id = rid
-        self.admission.check_outputs(sum(part.n for part in parts))
+        self.admission.check_outputs(sum(engine_request.n for engine_request in engine_requests))
         owner = "" if context.key_number is None else str(context.key_number)
         interval = self.settings.stream_interval if is_streamed else 0
-        for part in parts:
+        for engine_request in engine_requests:
             stream = self.thread.submit(
-                part,
+                engine_request,
                 priority,
                 owner=owner,
                 admit=self.admission.check_prompt_tokens,
@@ -141,7 +141,7 @@ class Server:
                 size=context.body_size,
             )
             context.streams.append(stream)
-            context.request = context.request or part
+            context.request = context.request or engine_request
             self.admission.enforce_time_limits(stream)
         self.open_requests.add(context)
         return context.streams
@@ -191,22 +191,22 @@ class Server:
     def health(self) -> dict[str, Any]:
         """The state of the engine."""
         scheduler = self.engine.scheduler
-        prefilling = scheduler.prefilling_count
+        prefilling_count = scheduler.prefilling_count
         return {
             "status": "dead" if not self.thread.is_alive else "draining" if self.thread.is_draining else "ok",
             "step": self.thread.steps,
             "waiting": scheduler.waiting_count,
-            "prefilling": prefilling,
-            "active": scheduler.running_count - prefilling,
+            "prefilling": prefilling_count,
+            "active": scheduler.running_count - prefilling_count,
             "compiling": scheduler.compiling_count,
             "pending_submit": self.thread.pending_commands,
         }
 
 
 class _EventStream(StreamingResponse):
-    """As soon as the client disconnects, closes its events, which cancels the request.
+    """A response that closes its events as soon as the client disconnects, which cancels the request.
 
-    Otherwise, the garbage collector would close them later.
+    Starlette's own response leaves this to the garbage collector.
     """
 
     async def stream_response(self, send: Send) -> None:

@@ -25,14 +25,14 @@ _SECONDS: Final = ("queue_timeout", "request_timeout")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a server. For limits marked "0: no limit", 0 turns the limit off.
+    """The settings of a server.
 
     Attributes:
         model_name: the model's name in requests.
         api_keys: requests that use the engine need one of these keys; empty: no key is needed.
         allowed_origins: origins whose pages may send requests (CORS); "*": all.
         allowed_hosts: host names under which the server answers, in addition to IP addresses and localhost; "*": any.
-            Empty: any host name, but no host name if the server has no keys and listens on loopback.
+            Empty: any host name; if the server has no keys and listens on loopback: none.
         allow_special_tokens: whether grammars in requests may name control tokens.
         default_max_tokens: the token limit for chat answers if the request sets none; 0: the model's whole context.
         max_running: the maximum number of outputs in a batch.
@@ -58,7 +58,7 @@ class Settings:
         reasoning_begin: the text that begins the reasoning; the prompt ends with it.
         stream_interval: engine steps between two deliveries to a stream; each step produces a token. The first token
             and the end are delivered at once.
-        retry_after: seconds that a refused client should wait, until the server can estimate how fast requests end.
+        retry_after: seconds that a refused client should wait, if the server cannot yet estimate how fast requests end.
         log_format: the format of the log line for each request on standard error, "json" or "text"; "none": no lines.
         log_requests: whether these lines include the requests, with their prompts.
 

@@ -102,8 +102,8 @@ def _search(
 
 
 def _text_of_path(predecessors: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> bytes:
-    out = bytearray()
+    reversed_text = bytearray()
     while (step := predecessors[pair]) is not None:
         pair, byte = step
-        out.append(byte)
-    return bytes(reversed(out))
+        reversed_text.append(byte)
+    return bytes(reversed(reversed_text))

@@ -9,10 +9,10 @@
 
 In: a function that creates followers, a constraint, the vocabulary. Out: nothing, or `MaskMismatch`. How: random walks.
 Each step compares the allowed ids with guided's. With `reference=True`, it compares them with the core's reference
-implementation instead, which tries each token separately. Then both accept an allowed token. Sometimes, the engine must
-also refuse a token, or some tokens are rolled back. Walks often choose tokens that a uniform choice rarely takes:
-tokens of several bytes, the last token of the list, an end token. The reported difference is the one with the fewest
-tokens among all walks.
+implementation instead, which tries each token separately. Then the engine must refuse a random token, if it is
+forbidden, and accept one that is allowed. Sometimes, a step rolls tokens back instead. Walks often choose tokens that a
+uniform choice rarely takes: tokens of several bytes, the last token of the list, an end token. The reported difference
+is the one with the fewest tokens among all walks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Follower", "MaskMismatch", "check_masks"]
 
 
 class Follower(Protocol):
-    """One sequence of the engine under test. If it has a method `rollback(n)`, this is called, too."""
+    """One sequence of the engine under test. A method `rollback(n)` is optional, and is tested if it exists."""
 
     def allowed(self) -> Collection[int]:
         """The ids that may come next, including end tokens."""
@@ -159,35 +159,35 @@ def _walk(
         tokens.append(token)
 
 
-def _as_ids(mask: object, vocabulary: Vocabulary) -> set[int]:
+def _as_ids(result: object, vocabulary: Vocabulary) -> set[int]:
     """The result of `allowed` as a set. An array is read as ids, unless it has the type and shape of a bitmask."""
-    shape = tuple(getattr(mask, "shape", ()))
-    is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(mask, "dtype", "")).endswith("int32")
-    values = mask.tolist() if hasattr(mask, "tolist") else mask
+    shape = tuple(getattr(result, "shape", ()))
+    is_row = shape == ((vocabulary.size + 31) // 32,) and str(getattr(result, "dtype", "")).endswith("int32")
+    values = result.tolist() if hasattr(result, "tolist") else result
     if isinstance(values, Iterable) and not isinstance(values, str | bytes) and not is_row:
         ids = list(values)
         if all(isinstance(id, Integral) and not isinstance(id, bool) and int(id) >= 0 for id in ids):
             return set(map(int, ids))
-    description = f"an array of shape {shape}" if shape else brief(mask)
+    description = f"an array of shape {shape}" if shape else brief(result)
     raise TypeError(
         f"allowed() returned {description}: a follower must return the ids that may come next, as a set or a list; "
         "guided.allowed_tokens(bitmask) converts a bitmask"
     )
 
 
-def _require_bool(accepted: object) -> bool:
+def _require_bool(result: object) -> bool:
     """Return the result of `accept` as a bool, or raise TypeError if it is not one."""
-    if not isinstance(accepted, bool | np.bool_):
+    if not isinstance(result, bool | np.bool_):
         raise TypeError(
-            f"accept() returned {brief(accepted)}: a follower must return True, or False if it refuses the token"
+            f"accept() returned {brief(result)}: a follower must return True, or False if it refuses the token"
         )
-    return bool(accepted)
+    return bool(result)
 
 
-def _choose_token(allowed: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
+def _choose_token(allowed_ids: list[int], vocabulary: Vocabulary, rng: random.Random) -> int:
     """A random allowed id. If other tokens are allowed, an end token is chosen with probability 0.1."""
-    end_ids = [id for id in allowed if id in vocabulary.eos_token_ids]
-    other_ids = [id for id in allowed if id not in vocabulary.eos_token_ids]
+    end_ids = [id for id in allowed_ids if id in vocabulary.eos_token_ids]
+    other_ids = [id for id in allowed_ids if id not in vocabulary.eos_token_ids]
     if end_ids and (not other_ids or rng.random() < 0.1):
         return rng.choice(end_ids)
     if rng.random() < 0.3:

@@ -39,7 +39,7 @@ def counts(constraint: Constraint, length: int, *, max_states: int = 100_000, **
         counts_by_length.append(sum(number for state, number in text_counts.items() if language.accepts(state)))
         next_counts: Counter[State] = Counter()
         for state, number in text_counts.items():
-            if language.shortest_completion(state) > bytes_left:
+            if language.completion_length(state) > bytes_left:
                 continue  # no completion from here is short enough
             for next_state in language.moves(state).values() if bytes_left else ():
                 next_counts[next_state] += number

@@ -72,7 +72,7 @@ class Language:
         """Whether the text may end in the state."""
         return self._matchers[state].is_accepting()
 
-    def shortest_completion(self, state: State) -> int:
+    def completion_length(self, state: State) -> int:
         """The number of bytes of the shortest completion."""
         return self._matchers[state].min_tokens_to_finish() - 1
 
@@ -95,7 +95,7 @@ class Language:
         moves = self._sorted_moves.get(state)
         if moves is None:
             ranked_moves = [
-                (byte, self.shortest_completion(next_state)) for byte, next_state in self.moves(state).items()
+                (byte, self.completion_length(next_state)) for byte, next_state in self.moves(state).items()
             ]
             ranked_moves.sort(key=lambda move: (move[1], _RANK.get(move[0], len(_RANK)), move[0]))
             moves = self._sorted_moves[state] = ranked_moves

@@ -33,8 +33,8 @@ def assert_allowed() -> Callable[..., None]:
             lines = text[: explanation.characters_read].split("\n")
             pytest.fail(f"line {len(lines)}, column {len(lines[-1]) + 1}: {explanation.reason}")
         if not (matcher.accept_string(text) and matcher.is_accepting()):
-            rest = matcher.explain().completion.decode("utf-8", "replace")
-            pytest.fail(f"the text is not complete: the shortest way to finish it is {rest!r}")
+            completion = matcher.explain().completion.decode("utf-8", "replace")
+            pytest.fail(f"the text is not complete: the shortest way to finish it is {completion!r}")
 
     return check
 

@@ -11,9 +11,9 @@
 
 In: a constraint. Out: strategies for str. How: a sentence is a walk through the states of the language. At each byte
 that is not forced, hypothesis chooses among the bytes after which the text can still be short enough. The choices are
-sorted: the end comes first, then the bytes by the length of their shortest completion, and among equals letters and
-digits come first. So hypothesis shrinks to short and simple texts. A near miss is a sentence with one change that the
-specification refuses.
+sorted: the end comes first, then the bytes by the length of their shortest completion. If these lengths are equal,
+letters and digits come first. So hypothesis shrinks to short and simple texts. A near miss is a sentence with one
+change that the specification refuses.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) 
     """
     check_integer("max_length", max_length, minimum=0)
     language = Language(over_bytes(constraint, **options))
-    if (shortest_length := language.shortest_completion(language.start)) > max_length:
+    if (shortest_length := language.completion_length(language.start)) > max_length:
         raise BudgetError(shortest_length, max_length)
     return _draw_sentence(language, max_length)
 
@@ -66,13 +66,13 @@ def near_misses(constraint: Constraint, *, max_length: int = 100, **options: Any
     """
     grammar = over_bytes(constraint, **options)
     check_integer("max_length", max_length, minimum=0)
-    _check_refuses(grammar, max_length)
+    _check_near_misses_exist(grammar, max_length)
     return _draw_changed_text(sentences(grammar, max_length=max_length)).filter(
         lambda text: not _is_allowed(grammar, text)
     )
 
 
-def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
+def _check_near_misses_exist(grammar: CompiledGrammar, max_length: int) -> None:
     """Raise a GuidedError if no short enough text is refused."""
     try:
         example = subset("(?s:.*)", grammar, max_pairs=_MAX_PAIRS)
@@ -89,9 +89,9 @@ def _check_refuses(grammar: CompiledGrammar, max_length: int) -> None:
 
 @st.composite
 def _draw_sentence(draw: DrawFn, language: Language, max_length: int) -> str:
-    state, out = language.start, bytearray()
+    state, data = language.start, bytearray()
     while True:
-        bytes_left = max_length - len(out)
+        bytes_left = max_length - len(data)
         choices = [byte for byte, min_bytes in language.sorted_moves(state) if min_bytes < bytes_left]
         end_choices = [None] if language.accepts(state) else []
         byte = (
@@ -100,9 +100,9 @@ def _draw_sentence(draw: DrawFn, language: Language, max_length: int) -> str:
             else (end_choices + choices)[0]
         )
         if byte is None:
-            return out.decode()
+            return data.decode()
         state = language.moves(state)[byte]
-        out.append(byte)
+        data.append(byte)
 
 
 @st.composite

@@ -19,7 +19,7 @@ __all__ = ["GuidedLogitsProcessor"]
 
 
 def __getattr__(name: str) -> Any:
-    """The class for vLLM's runners, imported on first access."""
+    """Import `GuidedLogitsProcessor` on first access, because its module imports vLLM."""
     if name != "GuidedLogitsProcessor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

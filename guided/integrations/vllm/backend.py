@@ -66,8 +66,8 @@ def validate_and_pack(params: Any, compilers: Compilers, settings: Settings) -> 
 
 
 def _find_budget(params: Any) -> int | None:
-    """The token budget of the answer. None if another instance writes it: then this request is only its prefill, with
-    `max_tokens=1`."""
+    """The token budget of the answer. None if another instance decodes the answer: then this request is only the
+    prefill, with `max_tokens=1`."""
     transfer = (params.extra_args or {}).get("kv_transfer_params")
     return None if isinstance(transfer, Mapping) and transfer.get("do_remote_decode") else params.max_tokens
 

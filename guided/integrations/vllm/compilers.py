@@ -29,7 +29,7 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
     """The vocabulary of a vLLM tokenizer.
 
     Raises:
-        VocabularyError: the bytes of its tokens are not fixed.
+        VocabularyError: the tokenizer cannot be read, for example because its tokens have no fixed bytes.
     """
     if getattr(tokenizer, "IS_MISTRAL_TOKENIZER", False):
         end_ids, path = [tokenizer.eos_token_id], tokenizer.tokenizer.file_path
@@ -97,6 +97,6 @@ def compilers_of(tokenizer: Any, size: int, limits: Limits | None = None) -> Com
 def get_byte_compiler() -> GrammarCompiler:
     """A compiler whose tokens are the single bytes. A specification that it refuses is invalid for every tokenizer.
 
-    It has no control tokens, so its VocabularyErrors do not apply to a model.
+    It has no control tokens. So if it raises a VocabularyError, the model's own vocabulary may have the token.
     """
     return GrammarCompiler(Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))

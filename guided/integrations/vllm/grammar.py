@@ -31,7 +31,7 @@ class GuidedGrammar:
 
     def __init__(self, matcher: GrammarMatcher, max_tokens: int | None = None) -> None:
         self.matcher, self.max_tokens = matcher, max_tokens
-        self._tokens_before = 0  # the number of tokens that the request wrote before the grammar applied
+        self._reasoning_length = 0  # the number of tokens before the text that the grammar constrains
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Accept tokens up to an end token. Return False, with the state unchanged, if a token is refused."""
@@ -48,7 +48,7 @@ class GuidedGrammar:
         """Record that all accepted tokens are final. `output_length`: the number of tokens so far, including
         reasoning."""
         if not self.matcher.is_terminated():
-            self._tokens_before = output_length - self.matcher.steps
+            self._reasoning_length = output_length - self.matcher.steps
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """The longest prefix that the masks would allow, up to an end token. The state is unchanged."""
@@ -87,7 +87,7 @@ class GuidedGrammar:
             is_masked = self.matcher.fill_next_token_bitmask(
                 bitmask, batch_index, max_tokens=tokens_left if tokens_left is None or tokens_left > 0 else None
             )
-        except BudgetError:  # accepted tokens that no mask allowed exceeded the budget: enforce only the grammar
+        except BudgetError:  # tokens were accepted that the mask forbids under the budget: enforce only the grammar
             is_masked = self.matcher.fill_next_token_bitmask(bitmask, batch_index)
         if not is_masked:
             bitmask[batch_index] = -1
@@ -102,4 +102,4 @@ class GuidedGrammar:
 
     def _remaining_tokens(self) -> int | None:
         """The number of tokens left; 0 or less after drafts that exceed the budget."""
-        return None if self.max_tokens is None else self.max_tokens - self._tokens_before - self.matcher.steps
+        return None if self.max_tokens is None else self.max_tokens - self._reasoning_length - self.matcher.steps

@@ -143,8 +143,8 @@ def _make_check(settings: Settings) -> Callable[[Any], None]:
             used_kind = next((kind for kind in KINDS if getattr(outputs, kind) is not None), "")
             raise validation_error(str(error), parameter=f"structured_outputs.{used_kind}".rstrip(".")) from error
         if text is not None and text != outputs.grammar:  # the caller may reuse its parameters, so do not change them
-            params.structured_outputs = packed = params_class(grammar=text)
-            packed._backend, packed._backend_was_auto = outputs._backend, outputs._backend_was_auto
+            params.structured_outputs = packed_outputs = params_class(grammar=text)
+            packed_outputs._backend, packed_outputs._backend_was_auto = outputs._backend, outputs._backend_was_auto
 
     return check
 
@@ -159,35 +159,35 @@ def differences() -> list[str]:
     messages = _compare_methods(types.StructuredOutputGrammar, GuidedGrammar) + _compare_methods(
         types.StructuredOutputBackend, GuidedBackend
     )
-    expected: list[tuple[str, set[str] | list[str], set[str] | list[str]]] = [
+    comparisons: list[tuple[str, set[str] | list[str], set[str] | list[str]]] = [
         (
             "the fields of StructuredOutputBackend",
-            _field_names(types.StructuredOutputBackend),
-            _parameter_names(GuidedBackend),
+            _list_fields(types.StructuredOutputBackend),
+            _list_parameters(GuidedBackend),
         ),
         (
             "the parameters of OutlinesBackend",
-            _parameter_names(outlines.OutlinesBackend),
-            _parameter_names(GuidedBackend),
+            _list_parameters(outlines.OutlinesBackend),
+            _list_parameters(GuidedBackend),
         ),
         (
             f"the parameters of {_VALIDATE_FUNCTION}",
-            _parameter_names(getattr(outlines, _VALIDATE_FUNCTION)),
+            _list_parameters(getattr(outlines, _VALIDATE_FUNCTION)),
             ["params"],
         ),
         (
             f"the parameters of SamplingParams.{_VALIDATE_METHOD}",
-            _parameter_names(getattr(sampling.SamplingParams, _VALIDATE_METHOD)),
+            _list_parameters(getattr(sampling.SamplingParams, _VALIDATE_METHOD)),
             ["self", "model_config", "structured_outputs_config", "tokenizer"],
         ),
         (
             f"the parameters of StructuredOutputManager.{_ACCEPT_METHOD}",
-            _parameter_names(getattr(import_module(_MANAGER_MODULE).StructuredOutputManager, _ACCEPT_METHOD)),
+            _list_parameters(getattr(import_module(_MANAGER_MODULE).StructuredOutputManager, _ACCEPT_METHOD)),
             ["self", "request", "new_token_ids"],
         ),
         (
             "the fields of StructuredOutputsParams",
-            set(_field_names(sampling.StructuredOutputsParams)),
+            set(_list_fields(sampling.StructuredOutputsParams)),
             {*KINDS, *OPTIONS, "_backend", "_backend_was_auto"},
         ),
         (
@@ -198,7 +198,7 @@ def differences() -> list[str]:
     ]
     if not hasattr(import_module(_REQUEST_MODULE).Request, "num_output_tokens"):
         messages.append("Request has no num_output_tokens")
-    for subject, names, expected_names in expected:
+    for subject, names, expected_names in comparisons:
         if names != expected_names:
             messages.append(
                 f"{subject} are {', '.join(sorted(names))}, but {', '.join(sorted(expected_names))} were expected"
@@ -209,18 +209,20 @@ def differences() -> list[str]:
 def _compare_methods(theirs: type, ours: type) -> list[str]:
     messages = []
     for name in sorted(getattr(theirs, "__abstractmethods__", ())):
-        parameters = _parameter_names(getattr(theirs, name))
+        parameters = _list_parameters(getattr(theirs, name))
         if not hasattr(ours, name):
             messages.append(f"{theirs.__name__} has an unknown method {name}")
-        elif parameters != (expected_parameters := _parameter_names(getattr(ours, name))):
-            expected = ", ".join(expected_parameters)
-            messages.append(f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected} were expected")
+        elif parameters != (expected_parameters := _list_parameters(getattr(ours, name))):
+            expected_text = ", ".join(expected_parameters)
+            messages.append(
+                f"{theirs.__name__}.{name} takes {', '.join(parameters)}, but {expected_text} were expected"
+            )
     return messages
 
 
-def _parameter_names(function: Any) -> list[str]:
+def _list_parameters(function: Any) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-def _field_names(cls: Any) -> list[str]:
+def _list_fields(cls: Any) -> list[str]:
     return [field.name for field in fields(cls)]

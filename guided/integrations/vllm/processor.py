@@ -58,7 +58,7 @@ class GuidedLogitsProcessor(LogitsProcessorV1, LogitsProcessorV2):  # type: igno
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Raise ValueError if the request's specification is invalid. vLLM answers it with status 400."""
+        """Raise ValueError if the request's specification is invalid. vLLM then answers with status 400."""
         try:
             check_request(sampling_params, Settings.from_environment())
         except GuidedError as error:
@@ -115,7 +115,7 @@ class GuidedLogitsProcessor(LogitsProcessorV1, LogitsProcessorV2):  # type: igno
         self._requests.apply(logits, positions, fill)
 
     def _apply_v2(self, logits: Any, ctx: Any) -> None:
-        slots, local_positions, inputs, positions = (
+        slots, local_positions, inputs, token_positions = (
             tensor.tolist() for tensor in (ctx.expanded_idx_mapping, ctx.expanded_local_pos, ctx.input_ids, ctx.pos)
         )
         rows_of_slot: dict[int, list[int]] = defaultdict(list)
@@ -123,7 +123,8 @@ class GuidedLogitsProcessor(LogitsProcessorV1, LogitsProcessorV2):  # type: igno
             if slots[row] in self._requests.by_position:
                 rows_of_slot[slots[row]].append(row)
         lengths = {  # slot -> the length of the prompt, and of prompt and output together
-            slot: (int(self._state.prompt_len.np[slot]), positions[rows[0]] + 1) for slot, rows in rows_of_slot.items()
+            slot: (int(self._state.prompt_len.np[slot]), token_positions[rows[0]] + 1)
+            for slot, rows in rows_of_slot.items()
         }
         # vLLM does not sample from a row whose chunked prompt has not been read completely.
         rows_of_slot = {slot: rows for slot, rows in rows_of_slot.items() if lengths[slot][1] >= lengths[slot][0]}

@@ -77,6 +77,7 @@ class MaskedRequest:
         specification: the constraint, with the budget of the request.
         end_ids: the request's end tokens.
         compilers: the model's compilers.
+        settings: the operator's settings.
         context_left: the number of tokens left in the context after the prompt; None: unknown.
 
     Attributes:
@@ -93,7 +94,7 @@ class MaskedRequest:
     ) -> None:
         self.end_ids = sorted(end_ids) or sorted(compilers.vocabulary.eos_token_ids)
         self.output: list[int] = []
-        self._accepted_tokens: list[int] = []
+        self._written_tokens: list[int] = []
         self._grammar: GuidedGrammar | None = None
         bounds = [bound for bound in (specification.max_tokens, context_left) if bound is not None]
         try:
@@ -103,17 +104,17 @@ class MaskedRequest:
             _log.error("a request ends before its first token: %s", error)
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """Set the state to the state after exactly these written tokens."""
+        """Move to the state after exactly these tokens, forward or backward."""
         new_tokens = list(tokens)
-        if new_tokens[: len(self._accepted_tokens)] != self._accepted_tokens:  # some tokens were rolled back
-            self._accepted_tokens = []
+        if new_tokens[: len(self._written_tokens)] != self._written_tokens:  # some tokens were rolled back
+            self._written_tokens = []
             if self._grammar is not None:
                 self._grammar.reset()
-        self.accept(new_tokens[len(self._accepted_tokens) :])
+        self.accept(new_tokens[len(self._written_tokens) :])
 
     def accept(self, tokens: Sequence[int]) -> None:
         """Accept further tokens."""
-        self._accepted_tokens += tokens
+        self._written_tokens += tokens
         if self._grammar is not None and not self._grammar.accept_tokens("", list(tokens)):
             _log.error("a request ends: another processor chose a token that its grammar does not allow")
             self._grammar = None
@@ -121,7 +122,7 @@ class MaskedRequest:
     @property
     def output_length(self) -> int:
         """The number of written tokens."""
-        return len(self._accepted_tokens)
+        return len(self._written_tokens)
 
     def fill(self, bitmask: Any, row: int) -> None:
         """Write the tokens that may come next into a row of the bitmask."""
@@ -135,16 +136,16 @@ class MaskedRequest:
 
         Rows after a forbidden draft are never used. They repeat the previous row.
         """
-        allowed = self._grammar.validate_tokens(list(drafts)) if self._grammar is not None else []
+        allowed_drafts = self._grammar.validate_tokens(list(drafts)) if self._grammar is not None else []
         self.fill(bitmask, rows[0])
-        for count, row in enumerate(rows[1:]):
-            if self._grammar is None or count >= len(allowed):
-                bitmask[row] = bitmask[rows[count]]
+        for index, row in enumerate(rows[1:]):
+            if self._grammar is None or index >= len(allowed_drafts):
+                bitmask[row] = bitmask[rows[index]]
             else:
-                self._grammar.accept_tokens("", [allowed[count]])
+                self._grammar.accept_tokens("", [allowed_drafts[index]])
                 self._grammar.fill_bitmask(bitmask, row)
         if self._grammar is not None:
-            self._grammar.rollback(min(len(allowed), len(rows) - 1))
+            self._grammar.rollback(min(len(allowed_drafts), len(rows) - 1))
 
 
 class MaskedRequests:

@@ -29,8 +29,8 @@ class Settings:
     Attributes:
         allow_special_tokens: whether grammars and structural tags may name control tokens. Grammars come from untrusted
             clients, except the grammars that vLLM creates for tools.
-        strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused. By
-            default, they cause a warning.
+        strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused. If
+            not, such parts cause a warning.
         any_version: whether to accept untested versions of vLLM if all replaced objects have the expected signatures.
         limits: the limits of each compilation.
     """
@@ -59,8 +59,10 @@ class Settings:
             raise GuidedError(
                 f"{VARIABLE} must be an object, not {brief(settings)}; its fields are {', '.join(field_names)}"
             )
-        if unknown := sorted(settings.keys() - set(field_names)):
-            raise GuidedError(f"{VARIABLE} has no field {brief(unknown[0])}; its fields are {', '.join(field_names)}")
+        if unknown_names := sorted(settings.keys() - set(field_names)):
+            raise GuidedError(
+                f"{VARIABLE} has no field {brief(unknown_names[0])}; its fields are {', '.join(field_names)}"
+            )
         for name in ("allow_special_tokens", "strict", "any_version"):
             if not isinstance(settings.get(name, False), bool):
                 raise GuidedError(f"{name} of {VARIABLE} must be true or false, not {brief(settings[name])}")

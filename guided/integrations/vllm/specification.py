@@ -2,9 +2,9 @@
 grammar.
 
 The fields are those of vLLM's `StructuredOutputsParams`: one of `json`, `json_object`, `regex`, `choice`, `grammar` and
-`structural_tag`, and options for writing JSON. vLLM passes a backend only the text of that one field: neither the
-options of the request nor its `max_tokens`. So after the check, guided packs the request into one string, the
-*envelope*, in the field `grammar`:
+`structural_tag`, and options for writing JSON. vLLM passes a backend only the text of that one field, without the
+options of the request and its `max_tokens`. So once guided has checked a request, it packs all of it into one string,
+the *envelope*, in the field `grammar`:
 
     {"guided": {"json": {"type": "integer"}, "disable_any_whitespace": true, "max_tokens": 64}}
 
@@ -51,7 +51,7 @@ class Specification:
 
     Attributes:
         kind: one of `KINDS`.
-        source: the value of the field. For `json` and `structural_tag`, a JSON value or its text.
+        source: the value of the field that `kind` names. For `json` and `structural_tag`, a JSON value or its text.
         disable_any_whitespace: write JSON without white space.
         disable_additional_properties: objects have only the members that their schema names.
         whitespace_pattern: a regular expression for the gaps of JSON. None: one space after `,` and `:`.
@@ -86,15 +86,17 @@ class Specification:
         """Read the fields of a request. Fields that are None are ignored, and an envelope in `grammar` is unpacked.
 
         Args:
-            max_tokens: the budget of the request. It replaces the budget in an envelope, which an earlier check wrote.
+            max_tokens: the budget of the request. None: the budget in the envelope, if there is one.
 
         Raises:
             SpecError: a field is unknown or malformed, or not exactly one of `KINDS` is given.
         """
         known_fields = (*KINDS, *OPTIONS)
         request_fields = {name: value for name, value in fields.items() if value is not None}
-        if unknown := sorted(request_fields.keys() - set(known_fields)):
-            raise SpecError(f"unknown field {brief(unknown[0])}", hint=f"known fields are {', '.join(known_fields)}")
+        if unknown_fields := sorted(request_fields.keys() - set(known_fields)):
+            raise SpecError(
+                f"unknown field {brief(unknown_fields[0])}", hint=f"known fields are {', '.join(known_fields)}"
+            )
         kinds = [kind for kind in KINDS if kind in request_fields]
         if len(kinds) != 1:
             raise SpecError(f"give exactly one of {', '.join(KINDS)}; given are {', '.join(kinds) or 'none'}")
@@ -141,8 +143,7 @@ class Specification:
         return replace(self, max_tokens=max_tokens)
 
     def compile(self, compiler: GrammarCompiler, settings: Settings = _NO_SETTINGS) -> CompiledGrammar:
-        """Compile the specification. JSON has the defaults of `JsonSchemaOptions.for_generation`, except for given
-        options.
+        """Compile the specification. The request's options change the defaults of `JsonSchemaOptions.for_generation`.
 
         Raises:
             SpecError, UnsupportedError, LimitExceeded, VocabularyError: see the methods of `GrammarCompiler`.

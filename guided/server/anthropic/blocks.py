@@ -147,7 +147,8 @@ class InputMessage(StrictModel):
         return ((number, block) for number, block in enumerate(content) if isinstance(block, kind))
 
     def chat_messages(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The message as chat completion messages: its tool results, then its text; each with its location here."""
+        """The message as chat completion messages: its tool results, then its text. Each comes with its location in
+        this message."""
         text = join_texts(self.content)
         results = list(self.blocks(ToolResultBlock))
         for number, result in results:

@@ -1,4 +1,4 @@
-"""Errors in the format of Anthropic's API. In: an error in OpenAI's format (http/errors.py). Out: its status and body.
+"""Errors in the format of Anthropic's API. In: an error in OpenAI's format (http/errors.py). Out: the status and body.
 
     {"type": "error", "error": {"type", "message", "details": {"error_code", "param"}}, "request_id"}
 
@@ -15,7 +15,7 @@
 | 529 | overloaded_error | 503 with the code overloaded or queue_timeout |
 
 `error_code` and `param` are `code` and `param` in OpenAI's format. The message begins with `param`, since most programs
-show nothing else. Source: the list of errors in Anthropic's documentation.
+show only the message. Source: the list of errors in Anthropic's documentation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TYPES: Final = {
     529: "overloaded_error",
 }
 _STATUSES: Final = {"request_timeout": 504, "overloaded": 529, "queue_timeout": 529}
-"""Code -> status, for codes whose status differs from OpenAI's format."""
+"""Code -> status, for codes whose status differs between the two formats."""
 
 _OPTIONAL: Final = {"type": ["string", "null"]}
 ERROR_SCHEMA: Final[Mapping[str, Any]] = {

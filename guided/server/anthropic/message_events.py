@@ -1,4 +1,4 @@
-"""Answers of /v1/messages. In: the stream of a request. Out: events in Anthropic's order, or the complete message.
+"""Builds the answers of /v1/messages. In: the stream of a request. Out: events in Anthropic's order, or the message.
 
     message_start
     for each block:  content_block_start, content_block_delta ..., content_block_stop
@@ -12,7 +12,7 @@
 |---|---|
 | `tool_use` | the answer contains calls, and all of them are complete |
 | `max_tokens` | the budget ended an answer that could have continued |
-| `stop_sequence` | one of the `stop_sequences` ended the text; it is in `stop_sequence` |
+| `stop_sequence` | one of the `stop_sequences` ended the text; the field `stop_sequence` says which |
 | `end_turn` | otherwise |
 
 The message is built from the same events, so a stream and a whole answer have the same content. Inputs of calls are
@@ -40,6 +40,7 @@ __all__ = ["MessageEvents"]
 _Json = dict[str, Any]
 _SIGNATURE: Final = "unsigned"
 _EMPTY: Final[Mapping[str, _Json]] = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}}
+"""Type of a block -> the members of an empty block."""
 _DELTAS: Final = {
     "text": ("text_delta", "text"),
     "thinking": ("thinking_delta", "thinking"),
@@ -180,9 +181,9 @@ def _find_stop_reason(reading: SampleReader) -> str:
     return "stop_sequence" if isinstance(reading.result.stop, str) else "end_turn"
 
 
-def _make_usage(prompt_tokens: int, tokens: int) -> _Json:
-    cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
-    return {"input_tokens": prompt_tokens, **cached, "output_tokens": tokens}
+def _make_usage(prompt_tokens: int, output_tokens: int) -> _Json:
+    cache_usage = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    return {"input_tokens": prompt_tokens, **cache_usage, "output_tokens": output_tokens}
 
 
 def _dump_block(block: _Json) -> str:
@@ -191,8 +192,8 @@ def _dump_block(block: _Json) -> str:
 
 def _dump_with_member(value: _Json, name: str, text: str) -> str:
     """The JSON text of an object in which the member `name` has the JSON text `text`."""
-    others = _dump({key: inner for key, inner in value.items() if key != name})
-    return f'{others[:-1]},"{name}":{text}}}'
+    other_members = _dump({key: inner for key, inner in value.items() if key != name})
+    return f'{other_members[:-1]},"{name}":{text}}}'
 
 
 def _dump(value: _Json) -> str:

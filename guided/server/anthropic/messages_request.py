@@ -192,19 +192,19 @@ class CountTokensRequest(ConvertedRequest):
         """Check that each call has a result in the next message, before the other blocks of that message."""
         call_ids, unanswered_calls = set[str](), dict[str, str]()  # unanswered_calls: id -> location
         for number, message in enumerate(self.messages):
-            for count, (index, result) in enumerate(message.blocks(ToolResultBlock)):
+            for expected_index, (index, result) in enumerate(message.blocks(ToolResultBlock)):
                 location = f"messages.{number}.content.{index}"
                 if unanswered_calls.pop(result.tool_use_id, None) is None:
-                    text = f"{location}.tool_use_id: the previous message has no other call {brief(result.tool_use_id)}"
-                    raise RequestError(text, param=f"{location}.tool_use_id")
-                if count != index:
+                    param, call_id = f"{location}.tool_use_id", brief(result.tool_use_id)
+                    raise RequestError(f"{param}: the previous message has no other call {call_id}", param=param)
+                if index != expected_index:
                     raise RequestError(f"{location}: write tool results before the other blocks", param=location)
             _refuse_unanswered(unanswered_calls)
             for index, call in message.blocks(ToolUseBlock):
                 location = f"messages.{number}.content.{index}"
                 if call.id in call_ids:
-                    message_text = f"{location}.id: an earlier call has the same id {brief(call.id)}"
-                    raise RequestError(message_text, param=f"{location}.id")
+                    reason = f"{location}.id: an earlier call has the same id {brief(call.id)}"
+                    raise RequestError(reason, param=f"{location}.id")
                 call_ids.add(call.id)
                 unanswered_calls[call.id] = location
         _refuse_unanswered(unanswered_calls)
@@ -230,7 +230,7 @@ class CountTokensRequest(ConvertedRequest):
 
     def rename_pointer(self, pointer: str) -> str:
         """See `ConvertedRequest`."""
-        return re.sub(r"^(tools/\d+)/function(/parameters)?(?=/|$)", _flatten, pointer)
+        return re.sub(r"^(tools/\d+)/function(/parameters)?(?=/|$)", _flatten_tool_path, pointer)
 
     def chat_body(self) -> dict[str, Any]:
         """See `ConvertedRequest`."""
@@ -331,7 +331,7 @@ def _to_chat_function(tool: _Tool) -> dict[str, Any]:
     return {name: value for name, value in function.items() if value is not None} | {"parameters": tool.input_schema}
 
 
-def _flatten(match: re.Match[str]) -> str:
+def _flatten_tool_path(match: re.Match[str]) -> str:
     return f"{match[1]}/input_schema" if match[2] else match[1]
 
 

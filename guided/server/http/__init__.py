@@ -1,1 +1,1 @@
-"""HTTP: access control, limits on requests, logs and metrics. It does not depend on OpenAI's fields."""
+"""HTTP, for the routes of all APIs: access control, limits on requests, errors, logs, metrics and traces."""

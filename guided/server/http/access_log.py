@@ -1,6 +1,6 @@
-"""One log line for each request: who sent it, its result, and how long it took.
+"""Writes one log line for each request: who sent it, its result, and how long it took.
 
-In: a request context. Out: JSON or text.
+In: a request context, and the results of the request's outputs. Out: JSON or text.
 
 The line contains no part of the prompt or the answer, unless the operator chooses to log whole requests.
 """

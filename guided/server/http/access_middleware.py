@@ -3,12 +3,12 @@
     request -> id -> host, page (403) -> key (401) -> capacity (429, 503) -> the application -> X-Request-Id, log
 
 Every POST and every path under /v1 makes the engine work, so it needs a key (if the server has keys) and capacity.
-/abort_request, /v1/models and /tokenizer_info need a key but no capacity. Other GET requests (/health, /ready, /ping,
-/version, /metrics, the page) and OPTIONS need neither: they show how busy the server is, but neither the model's files
-nor the content of requests and answers. Keys are compared in constant time.
+Exceptions: /abort_request, /v1/models and /tokenizer_info need a key but no capacity. Other GET requests (/health,
+/ready, /ping, /version, /metrics, the page) and OPTIONS need neither: they show how busy the server is, but neither the
+model's files nor the content of requests and answers. Keys are compared in constant time.
 
-A page from another site cannot make requests that need a key or capacity. If the page uses a host name that its owner
-may have pointed at this machine, it cannot make any request (origins.py).
+A web page from another site cannot make requests that need a key or capacity. A page whose owner may have pointed its
+host name at this machine (DNS rebinding) cannot make any request (origins.py).
 
 The body of a request is read only after the request is admitted. An unexpected exception becomes a 500 with a general
 message. The log contains the class and location of the exception, but not its message, which may contain user text.
@@ -115,9 +115,10 @@ class AccessMiddleware:
         The key is in `Authorization` (OpenAI's and newer Anthropic clients) or in `X-Api-Key` (Anthropic's API).
         """
         authorization = headers.get("authorization", "")
-        scheme, _, rest = authorization.partition(" ")
-        bearer = rest.strip() if scheme.lower() == "bearer" else authorization
-        sent_keys = [key.encode("latin-1") for key in (bearer, headers.get("x-api-key", "")) if key]  # the bytes sent
+        scheme, _, credentials = authorization.partition(" ")
+        bearer_key = credentials.strip() if scheme.lower() == "bearer" else authorization
+        # Latin-1 restores the bytes that the client sent.
+        sent_keys = [key.encode("latin-1") for key in (bearer_key, headers.get("x-api-key", "")) if key]
         # compares all keys, so that the time reveals nothing
         matches = [sum(hmac.compare_digest(sent_key, key) for sent_key in sent_keys) > 0 for key in self._keys]
         if not any(matches):

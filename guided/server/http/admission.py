@@ -1,4 +1,4 @@
-"""Admission: limits on queued requests, on the requests per key, and on the time that a request may take.
+"""Admits or refuses requests: limits on queued requests, on the requests per key, and on the time of a request.
 
     request -> enter (limits of its key, queue length)       before its body is read
             -> check_outputs (number of outputs)             before its prompt is read
@@ -49,7 +49,7 @@ _WAITS: Final = {
 
 @dataclass(slots=True)
 class _Bucket:
-    """The token bucket of a key: it had `requests_left` requests at `time`, by `monotonic`."""
+    """The token bucket of a key. At `time` (by `monotonic`), the key could still send `requests_left` requests."""
 
     requests_left: float
     time: float
@@ -69,8 +69,8 @@ class Admission:
         self.open_requests, self._requests_by_key = 0, Counter[int]()
         self._buckets: dict[int, _Bucket] = {}
         self._end_times = deque[float](maxlen=_RECENT_REQUESTS)
-        self._empty = asyncio.Event()
-        self._empty.set()
+        self._empty_event = asyncio.Event()
+        self._empty_event.set()
         self.rejections, self.timeouts = Counter[str](), Counter[str]()
 
     # ---- before the body is read
@@ -89,7 +89,7 @@ class Admission:
         if key is not None:
             self._check_key(key)
         self.open_requests += 1
-        self._empty.clear()
+        self._empty_event.clear()
         if key is not None:
             self._requests_by_key[key] += 1
 
@@ -100,11 +100,11 @@ class Admission:
         if key is not None:
             self._requests_by_key[key] -= 1
         if not self.open_requests:
-            self._empty.set()
+            self._empty_event.set()
 
     async def wait_until_empty(self) -> None:
         """Wait until no request is open."""
-        await self._empty.wait()
+        await self._empty_event.wait()
 
     def _check_key(self, key: int) -> None:
         limit, rate, now = self._settings.max_requests_per_key, self._settings.requests_per_minute, monotonic()
@@ -125,35 +125,35 @@ class Admission:
         bucket.requests_left -= 1
 
     # ---- before the engine runs it
-    def check_outputs(self, outputs: int) -> None:
+    def check_outputs(self, output_count: int) -> None:
         """Check that the outputs of a request fit into the queue.
 
         Raises:
             RequestError: the queue is full, or the request has more outputs than the queue can ever hold.
         """
-        if outputs > (limit := self._settings.max_queued_requests):
-            message = f"the request asks for {outputs} outputs, but at most {limit} can wait on this server"
+        if output_count > (limit := self._settings.max_queued_requests):
+            message = f"the request asks for {output_count} outputs, but at most {limit} can wait on this server"
             raise RequestError(message, param="n")
-        self._check_queue(outputs)
+        self._check_queue(output_count)
 
-    def _check_queue(self, outputs: int) -> None:
-        if self.queued_outputs + outputs > (limit := self._settings.max_queued_requests):
+    def _check_queue(self, output_count: int) -> None:
+        if self.queued_outputs + output_count > (limit := self._settings.max_queued_requests):
             message = f"{self.queued_outputs} outputs are already waiting, and at most {limit} may wait: retry later"
             raise self._make_refusal("max_queued_requests", message, code="overloaded")
 
-    def check_prompt_tokens(self, stream: Stream, tokens: int) -> None:
+    def check_prompt_tokens(self, stream: Stream, token_count: int) -> None:
         """Check that the tokens of a prompt fit into the queue. Runs on the thread that reads the prompt.
 
         Raises:
             RequestError: too many tokens are queued. If no other prompt is queued, a prompt is always admitted.
         """
         limit = self._settings.max_queued_tokens
-        queued = self.queued_tokens if limit else 0
-        if queued and queued + tokens > limit:
-            waiting = f"{queued} prompt tokens are already waiting, and at most {limit} may wait"
-            message = f"{waiting}; this prompt has {tokens}: retry later"
+        queued_count = self.queued_tokens if limit else 0
+        if queued_count and queued_count + token_count > limit:
+            reason = f"{queued_count} prompt tokens are already waiting, and at most {limit} may wait"
+            message = f"{reason}; this prompt has {token_count}: retry later"
             raise self._make_refusal("max_queued_tokens", message, code="overloaded")
-        stream.prompt_tokens = tokens
+        stream.prompt_tokens = token_count
 
     @property
     def queued_outputs(self) -> int:
@@ -183,7 +183,8 @@ class Admission:
             self._end(stream, message, code="queue_timeout")
 
     def _end_if_compiling(self, stream: Stream) -> None:
-        """End a request whose compilation has used up its time and cannot report it (preparing.py), or check again."""
+        """End a request whose compilation has used up its time without reporting it (preparing.py). Otherwise, check
+        again later."""
         preparation, limit = stream.preparation, self._settings.compile_timeout
         if preparation is None or preparation.done() or stream not in self._thread.open_streams:
             return

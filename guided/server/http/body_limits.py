@@ -42,7 +42,7 @@ _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TOO_DEEP: Final = object()
 _MAX_BODIES: Final = 16  # the number of bodies of `max_body` bytes that may arrive at once
-_COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # lists in a message; their entries also count
+_COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # entries of these lists count like messages
 
 
 class BodyReader:
@@ -57,7 +57,7 @@ class BodyReader:
         self._pending_bytes = 0  # bytes of bodies that are still being read
 
     async def read(self, request: Request, make: Callable[[Any], _Result]) -> _Result:
-        """Call `make` with the JSON value of a body, for large bodies on another thread, and return its result.
+        """Call `make` with the JSON value of a body, and return its result. Large bodies are read on another thread.
 
         Raises:
             RequestError: the body is too long, nests too deeply, has too many messages, is not JSON (RFC 8259: UTF-8,
@@ -92,7 +92,8 @@ class BodyReader:
 
     @asynccontextmanager
     async def limit_time(self) -> AsyncIterator[None]:
-        """Raise RequestError if the block takes longer than a whole request may take: its thread may not get to run."""
+        """Raise RequestError if the block takes longer than a whole request may take, for example because the thread
+        that reads the body gets no CPU time."""
         seconds = self._settings.request_timeout
         try:
             async with asyncio.timeout(seconds or None):
@@ -148,8 +149,8 @@ def _check_messages(body: Any, max_messages: int) -> None:
         inner = (message.get(part) for message in messages if isinstance(message, dict) for part in _COUNTED_LISTS)
         number = len(messages) + sum(len(parts) for parts in inner if isinstance(parts, list))
         if number > max_messages:
-            text = f"{name} has {number} messages, parts and calls; this server reads at most {max_messages}"
-            raise RequestError(f"{text} (--max-messages): shorten the conversation", param=name)
+            reason = f"{name} has {number} messages, parts and calls; this server reads at most {max_messages}"
+            raise RequestError(f"{reason} (--max-messages): shorten the conversation", param=name)
 
 
 def _parse_finite(text: str) -> float:

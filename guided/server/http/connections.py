@@ -4,7 +4,8 @@ In: bytes. Out: as for uvicorn's `H11Protocol`. uvicorn closes a connection that
 waits forever for the first request and for the rest of its headers. A client could open connections, send little, and
 use up all file descriptors of the process. Here the headers have the same time limit as a body
 (`Settings.body_timeout`). The time starts with the connection, or with the first byte of headers that follow another
-request. When it is over, the server answers partial headers with 408, and closes a silent connection without an answer.
+request. When it has passed, the server answers partial headers with 408, and closes a silent connection without an
+answer.
 
 Data that is not HTTP gets status 400, as in uvicorn, with the usual error body. If the server closed the connection at
 once, data that is still arriving would reset it, and the client could lose the error before reading it (RFC 9112,
@@ -104,8 +105,8 @@ class Connection(H11Protocol):
                 ("connection", "close"),
             ]
             reason = HTTPStatus(error.status).phrase.encode()
-            begin = h11.Response(status_code=error.status, headers=headers, reason=reason)
-            for event in (begin, h11.Data(data=body), h11.EndOfMessage()):
+            head = h11.Response(status_code=error.status, headers=headers, reason=reason)
+            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
             if self.transport.can_write_eof():
                 self._close_gently()

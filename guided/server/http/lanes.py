@@ -10,8 +10,8 @@ So a body waits only for bodies in its own range. Within a range, sizes differ b
 the first and the last range. The threads share the cores and the GIL. The threads of long bodies yield to the model's
 steps and to short bodies (guided/engine/polite_pool.py).
 
-Cost: at most six threads, each started on first use. Not done: interrupting a body that is being read. Its cost is
-limited where it is read (body_limits.py, requests.py, guided/chat/render_budget.py).
+Cost: at most six threads, each started on first use. Not done: interrupting a thread that reads a body. The code that
+reads bodies bounds the cost (body_limits.py, requests.py, guided/chat/render_budget.py).
 """
 
 from __future__ import annotations

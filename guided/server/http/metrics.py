@@ -1,4 +1,4 @@
-"""The metrics at `/metrics`, for Prometheus. In: outcomes of the engine, as they arrive. Out: its text format.
+"""The metrics at `/metrics`. In: outcomes of the engine, as they arrive. Out: Prometheus' text format.
 
 Metrics that vLLM also has use vLLM's names. Grammar metrics that SGLang also has use SGLang's names. All other names
 begin with `guided:`. As in vLLM, all metrics have the labels `model_name` and `engine`. Counters end in `_total`, as
@@ -23,7 +23,7 @@ the Prometheus format requires. Each application has its own registry.
 | `sglang:num_grammar_queue_reqs`, `sglang:num_grammar_timeout` | specifications being compiled; timed out |
 | `guided:specifications_refused` | refused specifications, by the `code` of the error |
 | `guided:mask_time_seconds`, `guided:masks` | total time for filling masks, and number of masks |
-| `guided:removed_log_mass` | log-probability mass that the masks removed: the sum of `Result.removed_log_mass` |
+| `guided:removed_log_mass` | the sum of `Result.removed_log_mass`: -log of the probability of the allowed tokens |
 | `guided:forced_tokens` | tokens for which the grammar left no choice |
 | `guided:budget_bound_answers`, `guided:budget_bound_steps`, `guided:budget_bound_mass` | what the budget removed |
 
@@ -144,9 +144,9 @@ class Metrics(Collector):
         self._seconds["vllm:request_decode_time_seconds"].observe(now - first_token_time)
         self._seconds["vllm:e2e_request_latency_seconds"].observe(now - stream.submit_time)
 
-    def record_aborted(self, outputs: int) -> None:
+    def record_aborted(self, count: int) -> None:
         """Record a number of aborted outputs."""
-        self._finish_reasons["abort"].inc(outputs)
+        self._finish_reasons["abort"].inc(count)
 
     def record_compilation(self, seconds: float, error: Exception | None) -> None:
         """Record that a specification was compiled or refused. Runs on any thread."""
@@ -161,7 +161,7 @@ class Metrics(Collector):
 
     # ---- read on each scrape
     def collect(self) -> Iterable[Metric]:
-        """Gauges, and counters that other objects keep; see `Collector`."""
+        """Yield the gauges, and the counters that other objects keep. Prometheus' `Collector` requires this method."""
         scheduler, cache = self._thread.engine.scheduler, self._thread.engine.scheduler.runner.cache
         gauges = {
             "vllm:num_requests_running": ("outputs in the batch", scheduler.running_count),

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a server. In: its routes. Out: their requests and answers, built on first use.
+"""Builds the OpenAPI document of a server, on first use. In: its routes. Out: their requests and answers.
 
 Routes parse the JSON of their requests themselves, so that all errors have the server's own format. Each route declares
 its request classes with `takes`, and the document contains the schemas of these classes. A schema describes the form of
@@ -93,7 +93,7 @@ def _build_document(app: FastAPI, *, keys: bool) -> _Json:
         for route in routes
         if hasattr(route.endpoint, _DESCRIPTION_ATTRIBUTE)
     }
-    kinds = dict.fromkeys(kind for each in descriptions.values() for kind in each.kinds)
+    kinds = dict.fromkeys(kind for description in descriptions.values() for kind in description.kinds)
     _, definitions = models_json_schema([(kind, "validation") for kind in kinds], ref_template=_REF)
     schemas: _Json = definitions.get("$defs", {})
     components = document.setdefault("components", {})

@@ -12,9 +12,9 @@ keys.
 | to its own host name, pointed at this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
 
 If the browser marks a request as `same-origin`, `Origin` and `Host` may differ: a reverse proxy may have changed
-`Host`. The last two checks are made only without API keys, since no page knows a key, and `Host` is checked only on
-loopback. With `allowed_hosts`, `Host` is always checked. Programs send neither `Origin` nor `Sec-Fetch-Site`, so they
-pass the first two checks.
+`Host`. The last two checks are made only without API keys, since no page knows a key; the last one only if the request
+arrives on loopback. With `allowed_hosts`, the last check is always made. Programs send neither `Origin` nor
+`Sec-Fetch-Site`, so they pass the first two checks.
 
 Sources: the Fetch standard (`Origin`), Fetch Metadata (`Sec-Fetch-Site`), RFC 9110 section 7.2 (`Host`). Cost: a few
 comparisons. Not done: protection from other programs on this machine, which needs API keys.
@@ -48,18 +48,18 @@ def check_origin(headers: Headers, settings: Settings) -> None:
     else:
         is_foreign = origin is not None and not settings.api_keys and not _matches_host(origin, headers.get("host", ""))
     if is_foreign:
-        pages = f"requests from pages of {brief(origin or 'another origin')} are not allowed"
-        message = f"{pages}: start the server with --allowed-origins to allow them"
+        reason = f"requests from pages of {brief(origin or 'another origin')} are not allowed"
+        message = f"{reason}: start the server with --allowed-origins to allow them"
         raise RequestError(message, code="origin_not_allowed", status=403)
 
 
 def check_host(headers: Headers, scope: Scope, settings: Settings) -> None:
     """Raise RequestError if another site may have pointed the request's host name at this machine."""
-    name, allowed = headers.get("host"), settings.allowed_hosts
-    if name is None or "*" in allowed or not (allowed or (_is_loopback(scope) and not settings.api_keys)):
+    name, allowed_hosts = headers.get("host"), settings.allowed_hosts
+    if name is None or "*" in allowed_hosts or not (allowed_hosts or (_is_loopback(scope) and not settings.api_keys)):
         return
     host = (_split_host_and_port(name, "http") or ("", None))[0]
-    if host != "localhost" and not _is_address(host) and host not in map(str.lower, allowed):
+    if host != "localhost" and not _is_address(host) and host not in map(str.lower, allowed_hosts):
         message = f"the host name {brief(name)} is not allowed: start the server with --allowed-hosts to allow it"
         raise RequestError(message, code="host_not_allowed", status=403)
 

@@ -1,4 +1,4 @@
-"""The data about a request that the middleware, the routes and the log share. This module computes nothing."""
+"""The data about a request that the middleware, the routes and the log share."""
 
 from __future__ import annotations
 

@@ -133,16 +133,15 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         return _make_error_answer(error.__cause__, error.param, error.__cause__.text)
     except GuidedError as error:
         return _make_error_answer(error, *_find_first_field(fields))
-    begin = perf_counter()
+    start_time = perf_counter()
     try:
         grammar = compile_in_time(engine.compiler, specification, seconds)
     except GuidedError as error:
         source = specification.source if isinstance(specification.source, str) else ""
         return _make_error_answer(error, specification.param, source) | {"kind": specification.kind}
     assert grammar is not None
-    compile_seconds = perf_counter() - begin
-    shortest = GrammarMatcher(grammar).explain()
-    text = shortest.completion.decode(errors="backslashreplace")
+    compile_seconds = perf_counter() - start_time
+    shortest_text = GrammarMatcher(grammar).explain().completion.decode(errors="backslashreplace")
     min_tokens = count_min_tokens(GrammarMatcher(grammar))
     return {
         "valid": True,
@@ -150,7 +149,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "error": None,
         "findings": [asdict(finding) for finding in grammar.findings],
         "remarks": _find_remarks(grammar, specification) if request.remarks else None,
-        "shortest": text[:_MAX_SHOWN_LENGTH],
+        "shortest": shortest_text[:_MAX_SHOWN_LENGTH],
         "min_tokens": min_tokens.count - 1,
         "min_tokens_is_exact": min_tokens.is_exact,
         "size": {"positions": grammar.native.positions, "compile_ms": round(compile_seconds * 1e3, 3)},
@@ -185,7 +184,9 @@ def _find_first_field(fields: Mapping[str, Any]) -> tuple[str | None, str]:
 def _find_remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> list[dict[str, Any]] | None:
     """The lint findings; None if the specification is too large to lint."""
     try:
-        return [asdict(each) for each in lint_specification(grammar, specification.kind, specification.source, {})]
+        return [
+            asdict(finding) for finding in lint_specification(grammar, specification.kind, specification.source, {})
+        ]
     except (GuidedError, RecursionError):
         return None
 
@@ -246,9 +247,9 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     specification = require_specification(request.structured_output(allow_special_tokens=False))
     grammar = compile_or_refuse(GrammarCompiler(byte_vocabulary()), specification, seconds)
     assert grammar is not None
-    shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
-    if shortest > request.max_length:
-        message = f"the shortest text has {shortest} bytes: set max_length to {shortest} or more"
+    min_length = GrammarMatcher(grammar).min_tokens_to_finish() - 1
+    if min_length > request.max_length:
+        message = f"the shortest text has {min_length} bytes: set max_length to {min_length} or more"
         raise RequestError(message, param="max_length")
     seed = secrets.randbits(32) if request.seed is None else request.seed
     generator, texts = random.Random(seed), list[str]()

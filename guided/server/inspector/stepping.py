@@ -2,8 +2,8 @@
 budget of the next token, and the most likely tokens before and after masking.
 
 Nothing is kept between two requests: the matcher reads the tokens again. For a prompt that was just answered, the
-model's keys and values are still in the cache. The rest of a prompt is prefilled in chunks, and other requests run in
-between.
+model's keys and values are still in the cache. What is not in the cache is prefilled in chunks, and other requests run
+in between.
 
 The engine's own code computes the mask (`guided/engine/masks.py`), so it equals the mask with which the token was
 chosen. Not taken into account: bias, penalties and temperature, which the sampler applies after the mask; reasoning;
@@ -72,7 +72,7 @@ class Step:
         ids: the model's input: the prompt and the tokens after it.
         matcher: the matcher after the tokens; None: any text is allowed.
         max_tokens, tokens_left: the budget, and the rest of it.
-        top, max_tokens_shown: see `top` and `most` of `StepRequest`.
+        top, max_listed: see `top` and `most` of `StepRequest`.
     """
 
     ids: list[int]
@@ -80,7 +80,7 @@ class Step:
     max_tokens: int
     tokens_left: int
     top: int
-    max_tokens_shown: int
+    max_listed: int
 
     @classmethod
     def prepare(cls, engine: Engine, request: StepRequest, *, allow_special_tokens: bool, seconds: float) -> Step:
@@ -92,7 +92,7 @@ class Step:
         specification = request.structured_output(allow_special_tokens=allow_special_tokens)
         grammar = compile_or_refuse(engine.compiler, specification, seconds)
         if request.messages is not None:
-            messages: Prompt = [each.to_engine_message() for each in request.messages]
+            messages: Prompt = [message.to_engine_message() for message in request.messages]
             ids = engine.encode_prompt(engine.describe_prompt(messages, grammar))
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
@@ -107,18 +107,18 @@ class Step:
             if invalid_ids := [id for id in request.tokens if id >= size]:
                 raise RequestError(f"tokens contains {invalid_ids[0]}, but ids are 0 to {size - 1}", param="tokens")
             return cls([*ids, *request.tokens], None, token_limit, tokens_left, request.top, request.most)
-        if (needed := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > token_limit:
+        if (min_tokens := GrammarMatcher(grammar).min_tokens_to_finish() - 1) > token_limit:
             raise (
-                BudgetError(needed, context_left, request.max_tokens or context_left)
-                if context_left < needed
-                else BudgetError(needed, token_limit)
+                BudgetError(min_tokens, context_left, request.max_tokens or context_left)
+                if context_left < min_tokens
+                else BudgetError(min_tokens, token_limit)
             )
         matcher = accept_prefix(grammar, request.tokens, "tokens")
         return cls([*ids, *request.tokens], matcher, token_limit, tokens_left, request.top, request.most)
 
     @torch.inference_mode()
     def fields(self, logits: Tensor, vocabulary: Vocabulary) -> dict[str, Any]:
-        """The answer. `logits`: the logits after all ids, (vocab_size,).
+        """The JSON fields of the answer. `logits`: the logits after all ids, (vocab_size,).
 
         Raises:
             GuidedError: the tokens do not fit the budget.
@@ -131,25 +131,25 @@ class Step:
         if self.matcher is None:
             top = _list_most_likely_tokens(raw_logits, raw_logits, self.top, vocabulary)
             mask = {"allowed": vocabulary.size, "of": vocabulary.size, "tokens": [], "forced": []}
-            removed = {"mass": 0.0, "by_budget": 0.0}
-            return fields | {"mask": mask, "before": top, "after": top, "removed": removed, "state": None}
+            removed_fields = {"mass": 0.0, "by_budget": 0.0}
+            return fields | {"mask": mask, "before": top, "after": top, "removed": removed_fields, "state": None}
         masked_logits = logits.float().clone()
         masks = Masks(self.matcher, vocabulary, 1, [], ramp=_RAMP)
         masks.fill(self.tokens_left + 1)
         choice = Choice(SamplingParams(), 0, vocabulary.size, *masks.row())
         removed_mass, budget_mass = apply_mask(masked_logits, choice)
-        allowed: list[int] = (masked_logits[: vocabulary.size] > -inf).nonzero().flatten().tolist()
+        allowed_ids: list[int] = (masked_logits[: vocabulary.size] > -inf).nonzero().flatten().tolist()
         fields["mask"] = {
-            "allowed": len(allowed),
+            "allowed": len(allowed_ids),
             "of": vocabulary.size,
-            "tokens": [token_fields(vocabulary, token) for token in allowed[: self.max_tokens_shown]],
+            "tokens": [token_fields(vocabulary, token) for token in allowed_ids[: self.max_listed]],
             "forced": [token_fields(vocabulary, token) for token in self.matcher.forced_tokens()],
         }
         fields["before"] = _list_most_likely_tokens(raw_logits, masked_logits, self.top, vocabulary)
         fields["after"] = _list_most_likely_tokens(masked_logits, masked_logits, self.top, vocabulary)
         fields["removed"] = {"mass": 1 - exp(-removed_mass), "by_budget": budget_mass or 0.0}
-        needed = max(0, self.matcher.min_tokens_to_finish() - 1)
-        fields["budget"] |= {"needed": needed, "bound": budget_mass is not None}
+        min_tokens = max(0, self.matcher.min_tokens_to_finish() - 1)
+        fields["budget"] |= {"needed": min_tokens, "bound": budget_mass is not None}
         fields["state"] = _describe_state(self.matcher)
         return fields
 

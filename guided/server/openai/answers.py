@@ -1,4 +1,4 @@
-"""The bodies of answers, as OpenAI's client reads them. In: deltas and readings. Out: dicts for JSON.
+"""Builds the bodies of answers, as OpenAI's client reads them. In: deltas, and `SampleReader`s. Out: dicts for JSON.
 
 Fields in addition to OpenAI's:
 
@@ -49,7 +49,7 @@ class Answer:
         is_chat: whether the answer is a chat message, not a completion.
         model: the model's name.
         vocabulary: decodes tokens.
-        top: the number of other tokens whose log probabilities each token has; None if not requested.
+        top: for each token, the number of other tokens whose log probabilities are reported; None if not requested.
         has_token_ids: whether the answer includes the tokens.
         has_fields: whether the answer includes the fields of the text or of the calls (`Result.fields`,
             `Result.call_fields`).
@@ -71,7 +71,7 @@ class Answer:
 
     def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, since it may stay empty."""
-        delta = {"role": "assistant", "content": "" if reading.options.new_call_reader is None else None}
+        delta = {"role": "assistant", "content": "" if reading.options.make_call_reader is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._make_response_fields("chunk") | {"choices": [choice]}
 
@@ -100,8 +100,8 @@ class Answer:
         """The last chunk of a stream, if usage is requested."""
         return self._make_response_fields("chunk") | {"choices": [], "usage": count_usage(groups)}
 
-    def _make_response_fields(self, part: Literal["", "chunk"]) -> dict[str, Any]:
-        kind = "chat.completion" + (".chunk" if part else "") if self.is_chat else "text_completion"
+    def _make_response_fields(self, suffix: Literal["", "chunk"]) -> dict[str, Any]:
+        kind = "chat.completion" + (".chunk" if suffix else "") if self.is_chat else "text_completion"
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
 
@@ -125,8 +125,8 @@ class Answer:
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in reading.calls
             ]
-        if reading.results:
-            message["tool_results"] = [_format_result(result) for result in reading.results]
+        if reading.tool_results:
+            message["tool_results"] = [_format_result(result) for result in reading.tool_results]
         return choice | {"message": message}
 
     def _format_tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
@@ -146,23 +146,24 @@ class Answer:
 
     def _make_end_fields(self, reading: SampleReader) -> dict[str, Any]:
         result: Result | None = reading.result
-        end: dict[str, Any] = {"finish_reason": reading.finish_reason}
+        end_fields: dict[str, Any] = {"finish_reason": reading.finish_reason}
         if result is None:
-            return end
+            return end_fields
         if self.has_fields:
-            new_reader = reading.options.new_call_reader if reading.calls else None
-            fields = result.fields if new_reader is None else result.call_fields(new_reader())
-            end["fields"] = {name: asdict(field) for name, field in fields.items()}
-        return end | make_extension_fields(result)
+            make_call_reader = reading.options.make_call_reader if reading.calls else None
+            fields = result.fields if make_call_reader is None else result.call_fields(make_call_reader())
+            end_fields["fields"] = {name: asdict(field) for name, field in fields.items()}
+        return end_fields | make_extension_fields(result)
 
 
 def count_usage(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
     """The numbers of tokens read and written, including reasoning. A prompt counts only once for all its samples."""
-    finished = [[reading.result for reading in group if reading.result is not None] for group in groups]
-    prompt = sum(group[0].prompt_tokens for group in finished if group)
-    completion_tokens = sum(len(result.tokens) for result in chain.from_iterable(finished))
+    results_by_prompt = [[reading.result for reading in group if reading.result is not None] for group in groups]
+    prompt_tokens = sum(results[0].prompt_tokens for results in results_by_prompt if results)
+    completion_tokens = sum(len(result.tokens) for result in chain.from_iterable(results_by_prompt))
     usage: dict[str, Any] = {
-        "prompt_tokens": prompt, "completion_tokens": completion_tokens, "total_tokens": prompt + completion_tokens,
+        "prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
     }  # fmt: skip
     readings = [reading for group in groups for reading in group]
     if any(reading.options.begins_with_reasoning for reading in readings):

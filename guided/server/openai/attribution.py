@@ -112,9 +112,9 @@ class Attribution:
 
     def take_decided(self, decided_length: int) -> list[ShownToken]:
         """Remove and return the tokens of text and reasoning before `decided_length`, where undecided text begins."""
-        out = list[ShownToken]()
+        tokens = list[ShownToken]()
         while self._groups and (self._groups[0].end <= decided_length or self._groups[0].is_text is not None):
             group = self._groups.popleft()
             if group.is_text is not None:
-                out += [token._replace(is_text=group.is_text) for token in group.tokens]
-        return out
+                tokens += [token._replace(is_text=group.is_text) for token in group.tokens]
+        return tokens

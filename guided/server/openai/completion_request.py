@@ -45,7 +45,7 @@ class CompletionRequest(TextRequest):
 
     @property
     def top(self) -> int | None:
-        """The number of other tokens whose log probabilities each token has; None: no log probabilities."""
+        """For each token, the number of other tokens whose log probabilities are reported; None: report none at all."""
         return self.logprobs
 
     @property

@@ -46,7 +46,7 @@ def resolve_tool_style(engine: Engine, settings: Settings) -> ToolStyle:
 def build_chat_request(
     chat: ChatRequest, structured_output: StructuredOutput, engine: Engine, settings: Settings
 ) -> tuple[Request, ReadingOptions, Mapping[str, str]]:
-    """See the module docstring. The last result contains the warnings about stop options: field -> message.
+    """Build the engine request, the reading options, and the warnings about stop options (field -> message).
 
     Args:
         chat: the request.
@@ -86,27 +86,27 @@ def build_chat_request(
         # tool_choice is "none", so describe=True has nothing to describe. As in `Engine.chat`, this is not an error.
         options["describe"] = False
     begins_with_reasoning = is_reasoning or chat.think_first is not None
-    partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
-    if partial_json and not structured_output.is_json:
+    wants_partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
+    if wants_partial_json and not structured_output.is_json:
         message = "include_partial_json requires JSON output: set response_format to json_schema or json_object"
         raise RequestError(message, param="stream_options.include_partial_json")
-    if partial_json and chat.continue_final_message:
+    if wants_partial_json and chat.continue_final_message:
         message = (
             "include_partial_json cannot be combined with continue_final_message, "
             "because the continued message already contains the beginning of the JSON"
         )
         raise RequestError(message, param="stream_options.include_partial_json")
 
-    end = reasoning_end_text(vocabulary, settings.reasoning_end) if is_reasoning else ""
-    splitter_class = partial(AnswerSplitter, reasoning_end=end, has_stops="stop" in options)
+    reasoning_end = reasoning_end_text(vocabulary, settings.reasoning_end) if is_reasoning else ""
+    splitter_class = partial(AnswerSplitter, reasoning_end=reasoning_end, has_stops="stop" in options)
     reading_options = ReadingOptions(
-        new_call_reader=functions.reader if functions is not None else None,
-        new_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, splitter_class),
+        make_call_reader=functions.reader if functions is not None else None,
+        make_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, splitter_class),
         begins_with_reasoning=begins_with_reasoning,
         shows_reasoning=chat.include_reasoning,
         trims_line_ends=is_reasoning and structured_output.constraint is None,
         has_named_function=functions is not None and functions.has_named_function,
-        reports_partial_json=partial_json,
+        reports_partial_json=wants_partial_json,
     )
     prompt = _build_conversation(
         chat, functions.tools if functions is not None else (), style, engine, settings, is_reasoning
@@ -176,16 +176,16 @@ def _resolve_reasoning(chat: ChatRequest, settings: Settings) -> bool:
     Raises:
         RequestError: the request turns reasoning on, but the answer cannot begin with it.
     """
-    requested = chat.wants_reasoning()
+    wants_reasoning = chat.wants_reasoning()
     if chat.continue_final_message:
-        if requested:
+        if wants_reasoning:
             message = "continue_final_message continues an answer, so chat_template_kwargs cannot turn reasoning on"
             raise RequestError(message, param="continue_final_message")
         return False
-    if requested and not settings.reasoning_end:
+    if wants_reasoning and not settings.reasoning_end:
         message = "this server's model does not reason before it answers (the operator has not set --reasoning-end)"
         raise RequestError(message, param="chat_template_kwargs")
-    return bool(settings.reasoning_end) and requested is not False
+    return bool(settings.reasoning_end) and wants_reasoning is not False
 
 
 def _make_answer_prefix(settings: Settings, is_reasoning: bool) -> str:

@@ -2,9 +2,9 @@
 
     events of the engine  ->  SampleReader.read  ->  deltas  ->  chunks of /v1/chat/completions, events of /v1/responses
 
-All routes build their answers from these deltas, so a stream and a whole answer have the same content. Joined, the
-deltas of a kind equal the final content of the `SampleReader`. `AnswerSplitter` finds the parts of the answer. This
-module gives them ids, tokens and the form of OpenAI's API.
+All routes build their answers from these deltas, so a stream and a whole answer have the same content. All deltas of a
+kind, joined, are the final text of this kind in the `SampleReader`. `AnswerSplitter` divides the answer into parts, and
+this module adds ids and tokens to them, in the form of OpenAI's API.
 
 Cost: linear in the answer. Each delta contains only new text, and the whole text is joined only on request.
 """
@@ -80,8 +80,8 @@ class ReadingOptions:
     """How to read the answers to a request.
 
     Attributes:
-        new_call_reader: makes the reader of function calls; None: there are no functions.
-        new_splitter: makes the splitter that divides the answer into its parts.
+        make_call_reader: makes the reader of function calls; None: there are no functions.
+        make_splitter: makes the splitter that divides the answer into its parts.
         begins_with_reasoning: whether the answer begins with reasoning.
         shows_reasoning: whether the answer includes the reasoning.
         trims_line_ends: whether to drop line ends between reasoning and text.
@@ -89,8 +89,8 @@ class ReadingOptions:
         reports_partial_json: whether to report how to complete the JSON so far (`SampleReader.partial`).
     """
 
-    new_call_reader: Callable[[], CallReader] | None = None
-    new_splitter: Callable[[], AnswerSplitter] = AnswerSplitter
+    make_call_reader: Callable[[], CallReader] | None = None
+    make_splitter: Callable[[], AnswerSplitter] = AnswerSplitter
     begins_with_reasoning: bool = False
     shows_reasoning: bool = True
     trims_line_ends: bool = False
@@ -115,7 +115,7 @@ class SampleReader:
 
     Attributes:
         calls: the function calls.
-        results: results of the server's own tools.
+        tool_results: results of the server's own tools.
         reasoning_tokens: the number of reasoning tokens, including the end marker.
         result: the engine's result, once it has arrived.
         tokens: the tokens known to belong to the text, or to the reasoning if the answer shows it. They do not include
@@ -125,14 +125,13 @@ class SampleReader:
 
     def __init__(self, options: ReadingOptions = _PLAIN, echo: EchoedPrompt | None = None) -> None:
         self.options, self._echo = options, echo
-        self.calls, self.results = list[FunctionCall](), list[ToolResult]()
-        self.reasoning_tokens = self._old_token_count = (
-            0  # _old_token_count: the number of `tokens` before the last event
-        )
+        self.calls, self.tool_results = list[FunctionCall](), list[ToolResult]()
+        self.reasoning_tokens = 0
+        self._old_token_count = 0  # the number of `tokens` before the last event
         self.tokens, self.offsets = list[ShownToken](), Offsets(0 if echo is None else echo.offset)
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
-        self._splitter, self._attribution = options.new_splitter(), Attribution()
+        self._splitter, self._attribution = options.make_splitter(), Attribution()
         self._json = PartialJson() if options.reports_partial_json else None
 
     @property
@@ -181,7 +180,7 @@ class SampleReader:
     @property
     def is_empty(self) -> bool:
         """Whether an answer that could contain calls ended without calls and without text."""
-        return self.result is not None and self.options.new_call_reader is not None and not (self.calls or self._text)
+        return self.result is not None and self.options.make_call_reader is not None and not (self.calls or self._text)
 
     @property
     def partial(self) -> dict[str, int | str] | None:
@@ -192,7 +191,7 @@ class SampleReader:
         return {"length": length, "end": end}
 
     def _emit_echo(self, event: StreamEvent) -> list[Delta]:
-        """Before the first event: the prompt, if the text begins with it."""
+        """The delta of the prompt, before the first event and if the text begins with the prompt; otherwise nothing."""
         echo, self._echo = self._echo, None
         if echo is None:
             return []
@@ -211,7 +210,7 @@ class SampleReader:
                 case AnswerText(text, positions=positions):
                     deltas += self._add_text(text, positions)
                 case ToolResult():
-                    self.results.append(part)
+                    self.tool_results.append(part)
                     deltas.append(part)
                 case CallPart(index, name, arguments):
                     if part.begins:

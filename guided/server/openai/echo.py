@@ -49,10 +49,10 @@ class EchoedPrompt:
     @classmethod
     def from_tokens(cls, prompt: Prompt, tokens: Sequence[int], vocabulary: Vocabulary) -> EchoedPrompt:
         """The echo of a prompt that the model reads as `tokens`."""
-        decoded = vocabulary.decode(tokens).decode("utf-8", "replace")
+        decoded_text = vocabulary.decode(tokens).decode("utf-8", "replace")
         if not isinstance(prompt, str):
-            return cls(decoded, tokens)
-        return cls(prompt, tokens, len(prompt) - len(decoded) if decoded.endswith(prompt) else 0)
+            return cls(decoded_text, tokens)
+        return cls(prompt, tokens, len(prompt) - len(decoded_text) if decoded_text.endswith(prompt) else 0)
 
     def shown_tokens(self, logprobs: Sequence[TokenLogprobs | None]) -> list[ShownToken]:
         """The tokens as part of an answer. `logprobs`: the log probabilities of each token; empty if not requested."""
@@ -66,12 +66,14 @@ def check_scores(lengths: Sequence[int], samples: int, top: int) -> None:
     Args:
         lengths: the number of tokens of each prompt.
         samples: the number of answers to each prompt.
-        top: the number of other tokens whose log probabilities each token has.
+        top: for each token, the number of other tokens whose log probabilities are reported.
 
     Raises:
         RequestError: there are too many log probabilities.
     """
-    if (scores := sum(lengths) * samples * (top + 1)) > MAX_SCORES:
+    if (score_count := sum(lengths) * samples * (top + 1)) > MAX_SCORES:
         message = f"the prompts have {sum(lengths)} tokens: with n={samples} and logprobs={top}, the answer would have "
-        hint = f"{scores} log probabilities, and at most {MAX_SCORES} are possible: send fewer prompts in one request"
+        hint = (
+            f"{score_count} log probabilities, and at most {MAX_SCORES} are possible: send fewer prompts in one request"
+        )
         raise RequestError(message + hint, param="logprobs")

@@ -31,9 +31,11 @@ class AllowedValues:
         return {"enum": [*self.values, None]}
 
     def _check(self, value: Any) -> Any:
-        if value is None or any(type(value) is type(accepted) and value == accepted for accepted in self.values):
+        if value is None or any(
+            type(value) is type(allowed_value) and value == allowed_value for allowed_value in self.values
+        ):
             return value
-        advice = " or ".join(["; leave it out", *(f"write {brief(accepted)}" for accepted in self.values)])
+        advice = " or ".join(["; leave it out", *(f"write {brief(allowed_value)}" for allowed_value in self.values)])
         raise ValueError(f"{brief(value)} is not supported: {self.reason}{advice}")
 
 

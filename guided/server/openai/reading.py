@@ -64,10 +64,10 @@ def validate_in_parts(value: Any, read: Callable[[Any], Any]) -> Any:
     """Validate an object with any number of members in parts, and stop at the first part that has errors."""
     if not isinstance(value, dict) or len(value) <= _PART:
         return read(value)
-    items, out = iter(value.items()), dict[Any, Any]()
+    items, merged_values = iter(value.items()), dict[Any, Any]()
     while part := dict(islice(items, _PART)):
-        out |= read(part)
-    return out
+        merged_values |= read(part)
+    return merged_values
 
 
 def read_request(kind: type[_Read], body: object) -> _Read:
@@ -79,11 +79,11 @@ def read_request(kind: type[_Read], body: object) -> _Read:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        names = [str(part) for part in first["loc"] if part not in _PYDANTIC_PARTS]
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == _FAULT:
-            names.append(first["ctx"]["param"])
+        first_error = error.errors(include_url=False)[0]
+        names = [str(part) for part in first_error["loc"] if part not in _PYDANTIC_PARTS]
+        message = first_error["msg"].removeprefix("Value error, ")
+        if first_error["type"] == _FAULT:
+            names.append(first_error["ctx"]["param"])
         elif names:
             message = f"{'.'.join(names)}: {message}"
         raise RequestError(message, param=".".join(name[:_MAX_NAME] for name in names) or None) from None
@@ -105,8 +105,8 @@ def read_part(path: str, kind: type[_Read], value: object) -> _Read:
         return read_request(kind, members)
     except RequestError as error:
         param = f"{path}.{error.param}" if error.param else path
-        names_field = error.param and error.message.startswith(f"{error.param}")
-        message = f"{path}.{error.message}" if names_field else f"{path}: {error.message}"
+        begins_with_param = error.param and error.message.startswith(f"{error.param}")
+        message = f"{path}.{error.message}" if begins_with_param else f"{path}: {error.message}"
         raise RequestError(message, param=param, code=error.code) from None
 
 
@@ -133,12 +133,12 @@ def read_by_type(
     """
     if isinstance(value, BaseModel):
         return value
-    kind = _check_object(path, value).get("type") or default
-    model = kinds.get(kind) if isinstance(kind, str) else None
-    if model is None:
-        reason = (reasons or {}).get(str(kind), other_hint) or f"known types are {', '.join(kinds)}"
-        raise RequestError(f"{path}.type is {brief(kind)}: {reason}", param=f"{path}.type")
-    return read_part(path, model, value)
+    type_name = _check_object(path, value).get("type") or default
+    kind = kinds.get(type_name) if isinstance(type_name, str) else None
+    if kind is None:
+        reason = (reasons or {}).get(str(type_name), other_hint) or f"known types are {', '.join(kinds)}"
+        raise RequestError(f"{path}.type is {brief(type_name)}: {reason}", param=f"{path}.type")
+    return read_part(path, kind, value)
 
 
 def _check_object(path: str, value: object) -> Mapping[str, Any]:

@@ -102,8 +102,8 @@ def _allow_null(schema: dict[str, Any]) -> None:
     """Let optional fields be null in the JSON Schema; see `TextRequest`."""
     for name, property in schema["properties"].items():
         types = [
-            schema["type"] for schema in (property, *property.get("anyOf", ())) if "type" in schema
-        ]  # none: any value
+            branch["type"] for branch in (property, *property.get("anyOf", ())) if "type" in branch
+        ]  # empty: any value is allowed
         if name not in schema.get("required", ()) and types and not any("null" in type for type in types):
             schema["properties"][name] = {"anyOf": [property, {"type": "null"}]}
 
@@ -363,13 +363,13 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         Raises:
             RequestError: reasoning_effort is not supported, or contradicts chat_template_kwargs.
         """
-        switch = self.chat_template_kwargs.is_reasoning_on if self.chat_template_kwargs is not None else None
+        is_reasoning_on = self.chat_template_kwargs.is_reasoning_on if self.chat_template_kwargs is not None else None
         if self.reasoning_effort is None:
-            return switch
+            return is_reasoning_on
         if self.reasoning_effort != "none":
             message = 'only the reasoning_effort "none" is supported: the length of reasoning is limited by max_tokens'
             raise RequestError(message, param="reasoning_effort")
-        if switch:
+        if is_reasoning_on:
             message = "chat_template_kwargs turns reasoning on, but reasoning_effort turns it off"
             raise RequestError(message, param="reasoning_effort")
         return False

@@ -1,4 +1,4 @@
-"""Answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order; the last one has the response.
+"""Builds the answers of /v1/responses. In: the stream of a request. Out: events in OpenAI's order.
 
     created, in_progress
     for each item:  output_item.added
@@ -9,8 +9,8 @@
     completed; or incomplete if max_output_tokens cut the response off; or error and failed
 
 The last event of a stream contains the whole response, so a stream and a whole response have the same content. In
-addition to OpenAI's fields, a response has `store`, which is false, and the `make_extension_fields`. `cached_tokens` is
-always 0, because cached tokens are not counted.
+addition to OpenAI's fields, a response has `store`, which is false, and the fields of `make_extension_fields`
+(answers.py). `cached_tokens` is always 0, because cached tokens are not counted.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class ResponseEvents:
                 case TextDelta(text):
                     if self._kind != "message":
                         yield from self._begin_item("message")
-                    scored = self._take_waiting_tokens() if delta is last_text else []
-                    yield from self._extend_item("message", text, logprobs=self._format_logprobs(scored))
+                    scored_tokens = self._take_waiting_tokens() if delta is last_text else []
+                    yield from self._extend_item("message", text, logprobs=self._format_logprobs(scored_tokens))
                 case CallBegin(index, id, name):
                     yield from self._begin_item("function_call", call_id=id, name=name, arguments="")
                     self._call = index
@@ -136,9 +136,9 @@ class ResponseEvents:
 
     def _take_waiting_tokens(self) -> list[ShownToken]:
         """Move the waiting tokens to the open message, and return them."""
-        scores, self._waiting_tokens = self._waiting_tokens, []
-        self._scored_tokens += scores
-        return scores
+        tokens, self._waiting_tokens = self._waiting_tokens, []
+        self._scored_tokens += tokens
+        return tokens
 
     def _end_item(self, status: str) -> Iterator[_Json]:
         """End the open item, if there is one."""
@@ -164,13 +164,13 @@ class ResponseEvents:
         fields: _Json = {"annotations": [], "logprobs": logprobs} if self._kind == "message" else {}
         return {"type": _PARTS[self._kind], "text": text, **fields}
 
-    def _make_part_event(self, what: str, **fields: Any) -> _Json:
+    def _make_part_event(self, action: str, **fields: Any) -> _Json:
         if self._kind != "function_call":
             fields["content_index"] = 0
-        return self._make_item_event(f"response.{_PARTS[self._kind]}.{what}", **fields)
+        return self._make_item_event(f"response.{_PARTS[self._kind]}.{action}", **fields)
 
-    def _make_content_event(self, what: str, part: _Json) -> _Json:
-        return self._make_item_event(f"response.content_part.{what}", content_index=0, part=part)
+    def _make_content_event(self, action: str, part: _Json) -> _Json:
+        return self._make_item_event(f"response.content_part.{action}", content_index=0, part=part)
 
     def _make_item_event(self, type: str, **fields: Any) -> _Json:
         index = len(self.output) - 1

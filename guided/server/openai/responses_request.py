@@ -215,7 +215,7 @@ class InputTokensRequest(ConvertedRequest):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse(cls, body: Any) -> Any:
+    def _refuse_fields(cls, body: Any) -> Any:
         for name, reason in _REFUSED_FIELDS.items() if isinstance(body, Mapping) else ():
             if body.get(name) is not None and repr(body[name]) != _ACCEPTED_VALUES.get(name):
                 raise RequestError(f"{name}: {reason}", param=name)
@@ -363,11 +363,11 @@ def _to_chat_choice(choice: str | _Choice | _AllowedTools) -> Any:
         return choice
     if isinstance(choice, _Choice):
         return {"type": "function", "function": {"name": choice.name}}
-    allowed = {"mode": choice.mode, "tools": [_to_chat_choice(tool) for tool in choice.tools]}
-    return {"type": "allowed_tools", "allowed_tools": allowed}
+    choice_fields = {"mode": choice.mode, "tools": [_to_chat_choice(tool) for tool in choice.tools]}
+    return {"type": "allowed_tools", "allowed_tools": choice_fields}
 
 
-def _to_json(part: BaseModel) -> dict[str, Any]:
+def _to_json(model: BaseModel) -> dict[str, Any]:
     """The fields of an object that are not null, by their JSON names."""
-    fields = {info.alias or name: getattr(part, name) for name, info in type(part).model_fields.items()}
-    return {name: value for name, value in fields.items() if value is not None} | (part.model_extra or {})
+    fields = {info.alias or name: getattr(model, name) for name, info in type(model).model_fields.items()}
+    return {name: value for name, value in fields.items() if value is not None} | (model.model_extra or {})

@@ -1,9 +1,9 @@
 """Formats log probabilities in answers. In: the tokens of a text with their log probabilities. Out: data for JSON.
 
-A token may contain only part of a character. `bytes` always gives its exact content. In `/v1/chat/completions` and
-`/v1/responses`, its `token` contains U+FFFD. In `/v1/completions`, the tokens in `top_logprobs` are the names of an
-object's members, so they must be unique. A token with part of a character is named by its bytes, as in OpenAI's API
-(`bytes:\\xc3`). A token whose name is already taken is named by its id, as in vLLM (`token_id:7`).
+A token may contain only part of a character. In `/v1/chat/completions` and `/v1/responses`, the field `token` then
+contains U+FFFD, and the field `bytes` the exact content. In `/v1/completions`, the tokens in `top_logprobs` are the
+names of an object's members, so they must be unique. A token with part of a character is named by its bytes, as in
+OpenAI's API (`bytes:\\xc3`). A token whose name is already taken is named by its id, as in vLLM (`token_id:7`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
+"""Sends answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
 
 A stream that has begun cannot change its status, so a later error is sent as an event with the error body. If no token
 arrives for `keep_alive` seconds, the stream sends a comment. If the reader stops, the request is cancelled. The first
@@ -27,7 +27,7 @@ from guided.server.openai.requests import StreamOptions
 __all__ = [
     "KEEP_ALIVE",
     "NamedEvents",
-    "NewReading",
+    "ReadingMaker",
     "collect_readings",
     "format_sse",
     "last_event",
@@ -41,7 +41,7 @@ __all__ = [
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 _LINE_ENDS: Final = (("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x85", r"\u0085"))
 _NEVER: Final = 1e6  # seconds
-NewReading = Callable[[], SampleReader]
+ReadingMaker = Callable[[], SampleReader]
 
 
 async def wait_until_begun(streams: Sequence[Stream]) -> None:
@@ -55,19 +55,21 @@ async def wait_until_begun(streams: Sequence[Stream]) -> None:
         raise
 
 
-async def collect_readings(streams: Sequence[Stream], new_readings: Sequence[NewReading]) -> list[list[SampleReader]]:
+async def collect_readings(
+    streams: Sequence[Stream], reading_makers: Sequence[ReadingMaker]
+) -> list[list[SampleReader]]:
     """The readings of each stream's samples, in order. If one fails, the others are cancelled.
 
-    `new_readings`: makes the readings; one function per stream.
+    `reading_makers`: makes the readings; one function per stream.
     """
 
-    async def read(stream: Stream, new_reading: NewReading) -> list[SampleReader]:
+    async def read(stream: Stream, make_reading: ReadingMaker) -> list[SampleReader]:
         readings: dict[int, SampleReader] = {}
         async for number, event in stream:
-            readings.setdefault(number, new_reading()).read(event)
+            readings.setdefault(number, make_reading()).read(event)
         return [readings[number] for number in sorted(readings)]
 
-    read_tasks = [asyncio.ensure_future(read(*pair)) for pair in zip(streams, new_readings, strict=True)]
+    read_tasks = [asyncio.ensure_future(read(*pair)) for pair in zip(streams, reading_makers, strict=True)]
     try:
         return list(await asyncio.gather(*read_tasks))
     finally:
@@ -80,7 +82,7 @@ async def stream_chunks(
     answer: Answer,
     streams: Sequence[Stream],
     options: StreamOptions,
-    new_readings: Sequence[NewReading],
+    reading_makers: Sequence[ReadingMaker],
     *,
     samples: int,
     keep_alive: float,
@@ -92,12 +94,12 @@ async def stream_chunks(
         answer: formats the chunks.
         streams: the streams of the request, one per prompt.
         options: what the stream contains in addition to the text.
-        new_readings: makes the readings; one function per stream.
+        reading_makers: makes the readings; one function per stream.
         samples: the number of samples per stream.
         keep_alive: seconds without an event after which a comment is sent.
         warnings: warnings for the first chunk.
     """
-    readings = [[new_reading() for _ in range(samples)] for new_reading in new_readings]
+    readings = [[make_reading() for _ in range(samples)] for make_reading in reading_makers]
     # A chat answer begins all choices in order, as OpenAI's client requires.
     unstarted_choices = list(range(len(streams) * samples)) if answer.is_chat else []
     started_choices, output = set[int](), list[str]()
@@ -108,8 +110,8 @@ async def stream_chunks(
                 for number, event in events:
                     reading = readings[number // samples][number % samples]
                     ttft = {"ttft_ms": to_milliseconds(streams[number // samples].ttft)}
-                    for sample in unstarted_choices:  # all choices are in one stream, since a chat has one prompt
-                        output.append(format_sse(answer.begin(sample, reading) | ttft | first_fields))
+                    for choice in unstarted_choices:  # all choices are in one stream, since a chat has one prompt
+                        output.append(format_sse(answer.begin(choice, reading) | ttft | first_fields))
                         first_fields = {}
                     started_choices.update(unstarted_choices)
                     unstarted_choices = []
@@ -212,10 +214,10 @@ class NamedEvents(Protocol):
 
 
 async def _batch_events(
-    events: NamedEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+    events: NamedEvents, stream: Stream, make_reading: ReadingMaker, keep_alive: float
 ) -> AsyncGenerator[list[dict[str, Any]]]:
     """The events in batches, as they arrive. An empty batch means that no event came for `keep_alive` seconds."""
-    reading = new_reading()
+    reading = make_reading()
     try:
         yield list(events.begin())
         async with aclosing(merge_events([stream], 1, keep_alive)) as batches:
@@ -231,21 +233,21 @@ async def _batch_events(
         stream.cancel()
 
 
-async def last_event(events: NamedEvents, stream: Stream, new_reading: NewReading) -> dict[str, Any]:
+async def last_event(events: NamedEvents, stream: Stream, make_reading: ReadingMaker) -> dict[str, Any]:
     """Read a stream to its end, and return the last event. Raises the error of the stream if it fails."""
-    last: dict[str, Any] = {}
-    async with aclosing(_batch_events(events, stream, new_reading, _NEVER)) as batches:
+    event: dict[str, Any] = {}
+    async with aclosing(_batch_events(events, stream, make_reading, _NEVER)) as batches:
         async for batch in batches:
-            last = batch[-1] if batch else last
-    return last
+            event = batch[-1] if batch else event
+    return event
 
 
 async def stream_events(
-    events: NamedEvents, stream: Stream, new_reading: NewReading, keep_alive: float
+    events: NamedEvents, stream: Stream, make_reading: ReadingMaker, keep_alive: float
 ) -> AsyncGenerator[str]:
     """The events as named server-sent events. If the reader stops, the request is cancelled."""
     try:
-        async with aclosing(_batch_events(events, stream, new_reading, keep_alive)) as batches:
+        async with aclosing(_batch_events(events, stream, make_reading, keep_alive)) as batches:
             async for batch in batches:
                 yield _format_events(batch) or events.keep_alive
     except Exception as error:
@@ -265,7 +267,7 @@ def format_sse(body: dict[str, Any], event: str = "") -> str:
     """Format a server-sent event. `event`: its name, if any.
 
     In this format, only CR and LF end a line, and JSON escapes both. Some clients split lines like Python's
-    `splitlines`, which also splits at three other characters, so these are escaped, too.
+    `splitlines`, which also splits at three characters that JSON does not escape. They are escaped here.
     """
     name = f"event: {event}\n" if event else ""
     data = json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""The constraint on an answer's text. In: the fields of a request that constrain the text, as in OpenAI, vLLM and
+"""Reads the constraint on an answer's text. In: the fields of a request that constrain the text, as in OpenAI, vLLM and
 SGLang. Out: a constraint for the engine, its options, and the field that contains it.
 
 | field | from |
@@ -58,7 +58,7 @@ class StructuredOutput:
 
     Attributes:
         constraint: the constraint for `Engine.generate`; None: any text.
-        options: the constraint's options.
+        options: the options with which the constraint is compiled.
         param: the field of the request that contains the constraint; "" if there is none.
         is_json: whether the text is JSON.
         warnings: deprecated name -> what to write instead.
@@ -99,8 +99,10 @@ def read_structured_output(
         candidates.append(
             reader.read_structured_outputs("structured_outputs.", _check_mapping("structured_outputs", outputs))
         )
-    if deprecated := {_DEPRECATED_NAMES[name]: fields.pop(name) for name in list(fields) if name in _DEPRECATED_NAMES}:
-        candidates.append(reader.read_structured_outputs("guided_", deprecated))
+    if deprecated_fields := {
+        _DEPRECATED_NAMES[name]: fields.pop(name) for name in list(fields) if name in _DEPRECATED_NAMES
+    }:
+        candidates.append(reader.read_structured_outputs("guided_", deprecated_fields))
     candidates += [reader.read(name, name, value) for name, value in fields.items()]
     candidates = [candidate for candidate in candidates if candidate.constraint is not None]
     if len(candidates) > 1:
@@ -129,13 +131,13 @@ class _Reader:
                 _refuse_unknown("response_format", format, ("type", "schema"))
                 return self.read("json_object", "response_format", True)
             case "json_schema":
-                inner = _check_mapping("response_format.json_schema", format.get("json_schema"))
+                json_schema = _check_mapping("response_format.json_schema", format.get("json_schema"))
                 param = "response_format.json_schema.schema"
-                if "schema" not in inner:
+                if "schema" not in json_schema:
                     raise RequestError("response_format.json_schema has no schema", param=param)
                 _refuse_unknown("response_format", format, ("type", "json_schema"))
-                _refuse_unknown("response_format.json_schema", inner, ("name", "schema", "strict", "description"))
-                return self.read("json", param, inner["schema"])
+                _refuse_unknown("response_format.json_schema", json_schema, ("name", "schema", "strict", "description"))
+                return self.read("json", param, json_schema["schema"])
             case "structural_tag":
                 return self.read("structural_tag", "response_format", format)
             case "grammar" | "regex" | "lark" | "gbnf":
@@ -210,10 +212,10 @@ class _Reader:
         self, method: Callable[..., CompiledGrammar], source: Any, **options: Any
     ) -> ConstraintCompiler:
         """A constraint whose grammar the compiler caches by its content, for all clients."""
-        allowed = self._allow_special_tokens
+        allow_special_tokens = self._allow_special_tokens
 
         def compile_constraint(compiler: GrammarCompiler) -> CompiledGrammar:
-            return method(compiler, source, allow_special_tokens=allowed, **options)
+            return method(compiler, source, allow_special_tokens=allow_special_tokens, **options)
 
         return ConstraintCompiler(compile_constraint)
 
@@ -240,7 +242,7 @@ def _check_mapping(param: str, value: Any) -> Mapping[str, Any]:
 
 
 def _refuse_unknown(param: str, fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    if unknown := fields.keys() - set(names):
-        name = min(unknown)
+    if unknown_names := fields.keys() - set(names):
+        name = min(unknown_names)
         message = f"{param} has the unknown member {brief(name)}; known members are {', '.join(names)}"
         raise RequestError(message, param=f"{param}.{name}")

@@ -52,6 +52,7 @@ class Functions:
     """The functions that the answers to one request may call.
 
     Attributes:
+        style: how the model writes calls.
         tools: the tools that the prompt describes.
         constraint: the constraint on the answer.
         call_markers: the markers that begin calls, if an answer is either constrained text or calls; otherwise empty.
@@ -100,7 +101,7 @@ class Functions:
         def compile_calls(compiler: GrammarCompiler) -> CompiledGrammar:
             if (
                 text_format is None and structured_output.constraint is not None
-            ):  # the answer contains no text, but errors in its schema are reported
+            ):  # the answer contains no text, but errors in the schema of the text are reported
                 _check_text(compiler, structured_output)
             try:
                 json_options = JsonSchemaOptions.for_generation(**options).non_defaults()
@@ -110,13 +111,13 @@ class Functions:
                 raise _locate_error(error, locations) from None
 
         call_markers = () if text_format is None else style.begin_markers(choice.functions)
-        is_forced = choice.mode != "auto"
-        constraint = ConstraintCompiler(compile_calls, open_ended=is_mixed, has_calls=True, follows_message=is_forced)
+        must_call = choice.mode != "auto"
+        constraint = ConstraintCompiler(compile_calls, open_ended=is_mixed, has_calls=True, follows_message=must_call)
         return cls(style, tools, constraint, call_markers, choice.mode == "named")
 
 
 def _require_object(number: int, tool: _Json) -> _Json:
-    """Restrict a tool's arguments to objects, even if its schema allows other values. `strict`: closed objects.
+    """Restrict a tool's arguments to objects, even if its schema allows other values. `strict` also closes the objects.
 
     Raises:
         RequestError: the schema allows no object.
@@ -181,9 +182,9 @@ def _check_keys(tools: Sequence[_Json]) -> None:
                         f"a tool cannot have {brief(name)}", pointer=f"/tools/{number}{path}/{name}",
                         hint=f"known members are {', '.join(known_keys)}",
                     )  # fmt: skip
-                expected = {"strict": bool, "description": str}.get(name)
-                if expected is not None and value is not None and not isinstance(value, expected):
-                    hint = "write true or false" if expected is bool else "write a string"
+                expected_type = {"strict": bool, "description": str}.get(name)
+                if expected_type is not None and value is not None and not isinstance(value, expected_type):
+                    hint = "write true or false" if expected_type is bool else "write a string"
                     raise SpecError(f"{name} is {brief(value)}", pointer=f"/tools/{number}{path}/{name}", hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Warnings in an answer: deprecated names, and parts of the specification that are not enforced.
+"""Lists the warnings in an answer: deprecated names, and parts of the specification that are not enforced.
 
 In: a parsed request, and its streams once they have begun. Out: `{"message", "param"}` for each warning. The answer
 lists them in `warnings`, and the header `Warning` contains the first. The server does not log them, since they contain
@@ -30,7 +30,7 @@ def list_warnings(constraint: StructuredOutput, param: str, streams: Sequence[St
         constraint: the request's constraint on the text.
         param: the request field with the specification; it precedes the location of each finding. "" if findings have
             complete locations.
-        streams: the request's streams, which share one specification. Since the first one has begun, it is compiled.
+        streams: the request's streams. They share one specification, which is compiled once the first stream has begun.
     """
     warnings: list[dict[str, Any]] = [
         {"message": message, "param": name} for name, message in constraint.warnings.items()
@@ -40,8 +40,8 @@ def list_warnings(constraint: StructuredOutput, param: str, streams: Sequence[St
         {"message": reword_for_clients(f"not enforced: {finding}"), "param": param + finding.pointer}
         for finding in findings[:_MAX_FINDINGS]
     ]
-    if (omitted := len(findings) - _MAX_FINDINGS) > 0:
-        warnings.append({"message": f"and {omitted} more parts are not enforced", "param": param or None})
+    if (omitted_count := len(findings) - _MAX_FINDINGS) > 0:
+        warnings.append({"message": f"and {omitted_count} more parts are not enforced", "param": param or None})
     return warnings
 
 
@@ -50,8 +50,8 @@ def make_warning_header(warnings: Sequence[dict[str, Any]]) -> dict[str, str]:
     if not warnings:
         return {}
     text = str(warnings[0]["message"]).encode("ascii", "backslashreplace").decode()
-    plain = "".join(character if character.isprintable() and character not in '"\\' else "?" for character in text)
-    return {"Warning": f'299 - "{plain[:_MAX_HEADER]}"'}
+    plain_text = "".join(character if character.isprintable() and character not in '"\\' else "?" for character in text)
+    return {"Warning": f'299 - "{plain_text[:_MAX_HEADER]}"'}
 
 
 def _get_findings(stream: Stream) -> Sequence[Finding]:

@@ -37,8 +37,8 @@ async def count_prompt_tokens(server: Server, request: Request, kind: type[Conve
     """The number of tokens of a request's prompt. Raises the errors of `read_converted` and `Server.encode`."""
     body, prepared = await server.read(request, partial(read_converted, server, kind))
     with body.rename_errors():
-        [part] = prepared.parts
-        return len(await server.encode(request, part.prompt))
+        [engine_request] = prepared.engine_requests
+        return len(await server.encode(request, engine_request.prompt))
 
 
 async def begin_answer(
@@ -67,7 +67,7 @@ async def begin_answer(
         body.rename_param(prepared.structured_output.param) or "",
     )
     with body.rename_errors():
-        [stream] = server.submit(request, prepared.parts, priority, rid=rid, is_streamed=is_streamed)
+        [stream] = server.submit(request, prepared.engine_requests, priority, rid=rid, is_streamed=is_streamed)
         await run_while_connected(request, wait_until_begun([stream]))
     warnings = [
         {"message": body.rename(warning["message"]), "param": body.rename_param(warning["param"])}

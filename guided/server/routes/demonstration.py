@@ -47,17 +47,17 @@ def add(app: FastAPI, server: Server) -> None:
         options = Options(max_tokens=body.max_tokens, raw=True)
         (token_stream,) = server.submit(request, [EngineRequest(body.prompt, options=options)])
         await run_while_connected(request, wait_until_begun([token_stream]))
-        return stream_response(_events(token_stream), {})
+        return stream_response(_format_events(token_stream), {})
 
 
-async def _events(stream: Stream) -> AsyncGenerator[str, None]:
+async def _format_events(stream: Stream) -> AsyncGenerator[str, None]:
     is_first = True
     try:
         async for _, event in stream:
             for number, token in enumerate(event.tokens, 1):
                 text = event.text if number == len(event.tokens) else ""
-                first = {"ttft_ms": to_milliseconds(stream.ttft)} if is_first else {}
-                yield format_sse({"token": text, "token_id": token, "is_first": is_first} | first)
+                ttft = {"ttft_ms": to_milliseconds(stream.ttft)} if is_first else {}
+                yield format_sse({"token": text, "token_id": token, "is_first": is_first} | ttft)
                 is_first = False
             if event.result is not None:
                 yield format_sse({"done": True, "full_text": event.result.text})

@@ -87,19 +87,19 @@ class _InspectionPool:
 def add(app: FastAPI, server: Server) -> None:
     """Add the routes."""
     pool, engine, settings = _InspectionPool(), server.engine, server.settings
-    limits: Any = {"allow_special_tokens": settings.allow_special_tokens, "seconds": settings.compile_timeout}
+    options: Any = {"allow_special_tokens": settings.allow_special_tokens, "seconds": settings.compile_timeout}
 
     @app.post("/v1/grammars/check")
     @takes(CheckRequest, answer=_CHECK_ANSWER)
     async def check_grammar(request: Request) -> dict[str, Any]:
         body = await server.read(request, partial(read_request, CheckRequest))
-        return await pool.run(partial(check, engine, body, **limits))
+        return await pool.run(partial(check, engine, body, **options))
 
     @app.post("/v1/grammars/explain")
     @takes(ExplainRequest, answer=_EXPLAIN_ANSWER)
     async def explain_grammar(request: Request) -> dict[str, Any]:
         body = await server.read(request, partial(read_request, ExplainRequest))
-        return await pool.run(partial(explain, engine, body, **limits))
+        return await pool.run(partial(explain, engine, body, **options))
 
     @app.post("/v1/grammars/sample")
     @takes(SampleRequest, answer=_SAMPLE_ANSWER)
@@ -114,7 +114,7 @@ def add(app: FastAPI, server: Server) -> None:
         server.check_model(body.model)
 
         async def compute_step() -> dict[str, Any]:
-            step = await pool.run(partial(Step.prepare, engine, body, **limits))
+            step = await pool.run(partial(Step.prepare, engine, body, **options))
             for end in range(CHUNK_TOKENS, len(step.ids), CHUNK_TOKENS):
                 await server.thread.call(partial(engine.logits, step.ids[:end]))
             logits = await server.thread.call(partial(engine.logits, step.ids))

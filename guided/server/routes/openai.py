@@ -22,7 +22,7 @@ from guided.server.openai.conversations import build_chat_request
 from guided.server.openai.deltas import SampleReader
 from guided.server.openai.echo import EchoedPrompt, check_scores
 from guided.server.openai.requests import ChatRequest, StreamOptions, read_request
-from guided.server.openai.streaming import NewReading, collect_readings, stream_chunks, wait_until_begun
+from guided.server.openai.streaming import ReadingMaker, collect_readings, stream_chunks, wait_until_begun
 from guided.server.openai.structured import StructuredOutput
 from guided.server.openai.warnings import list_warnings, make_warning_header
 from guided.server.server import Server, run_while_connected, stream_response
@@ -76,25 +76,25 @@ class PreparedRequest:
     """The engine requests for an HTTP request, and how to read the answer.
 
     Attributes:
-        parts: one engine request for each prompt.
+        engine_requests: one engine request for each prompt.
         structured_output: the constraint on the text.
         param: the field with the specification, for its errors; None if there is none, or if the errors already name
             it.
-        new_reading: makes the `SampleReader` for a sample.
+        make_reading: makes the `SampleReader` for a sample.
         echoes: the echo of each prompt; empty: the text does not repeat the prompts.
     """
 
-    parts: Sequence[EngineRequest]
+    engine_requests: Sequence[EngineRequest]
     structured_output: StructuredOutput
     param: str | None = None
-    new_reading: NewReading = SampleReader
+    make_reading: ReadingMaker = SampleReader
     echoes: Sequence[EchoedPrompt] = ()
 
     @property
-    def new_readings(self) -> Sequence[NewReading]:
+    def reading_makers(self) -> Sequence[ReadingMaker]:
         """Functions that make the `SampleReader`s, one function per prompt."""
         if not self.echoes:
-            return [self.new_reading] * len(self.parts)
+            return [self.make_reading] * len(self.engine_requests)
         return [partial(SampleReader, echo=echo) for echo in self.echoes]
 
     def warnings(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
@@ -120,11 +120,11 @@ def prepare_request(
     structured_output = body.structured_output(allow_special_tokens=server.settings.allow_special_tokens)
     if isinstance(body, ChatRequest):
         settings = server.settings if allow_server_tools else replace(server.settings, tools=())
-        part, reading_options, warnings = build_chat_request(body, structured_output, server.engine, settings)
+        engine_request, reading_options, warnings = build_chat_request(body, structured_output, server.engine, settings)
         structured_output = replace(structured_output, warnings={**structured_output.warnings, **warnings})
-        has_tools = reading_options.new_call_reader is not None  # errors of tools have their own locations
+        has_tools = reading_options.make_call_reader is not None  # errors of tools have their own locations
         param = None if has_tools else structured_output.param or None
-        return PreparedRequest([part], structured_output, param, partial(SampleReader, reading_options))
+        return PreparedRequest([engine_request], structured_output, param, partial(SampleReader, reading_options))
     if structured_output.constraint is not None:
         warnings = body.stop_warnings(f"{structured_output.param} determines this answer", allows_free_text=False)
         structured_output = replace(structured_output, warnings={**structured_output.warnings, **warnings})
@@ -137,14 +137,16 @@ async def _add_echoes(
     server: Server, request: Request, body: CompletionRequest, prepared: PreparedRequest
 ) -> PreparedRequest:
     """Replace the prompts by token ids, and add the echoes. Raises the errors of `Server.encode` and `check_scores`."""
-    server.admission.check_outputs(body.n * len(prepared.parts))
-    prompts = [part.prompt for part in prepared.parts]
-    encoded = [await server.encode(request, prompt, raw=True) for prompt in prompts]
+    server.admission.check_outputs(body.n * len(prepared.engine_requests))
+    prompts = [engine_request.prompt for engine_request in prepared.engine_requests]
+    prompt_ids = [await server.encode(request, prompt, raw=True) for prompt in prompts]
     if body.scores_prompts:
-        check_scores(list(map(len, encoded)), body.n, body.logprobs or 0)
-    echoes = [EchoedPrompt.from_tokens(*pair, server.engine.vocabulary) for pair in zip(prompts, encoded, strict=True)]
-    parts = [replace(part, prompt=ids) for part, ids in zip(prepared.parts, encoded, strict=True)]
-    return replace(prepared, parts=parts, echoes=echoes)
+        check_scores(list(map(len, prompt_ids)), body.n, body.logprobs or 0)
+    vocabulary = server.engine.vocabulary
+    echoes = [EchoedPrompt.from_tokens(*pair, vocabulary) for pair in zip(prompts, prompt_ids, strict=True)]
+    pairs = zip(prepared.engine_requests, prompt_ids, strict=True)
+    engine_requests = [replace(engine_request, prompt=ids) for engine_request, ids in pairs]
+    return replace(prepared, engine_requests=engine_requests, echoes=echoes)
 
 
 async def _answer(server: Server, request: Request, kind: type[ChatRequest] | type[CompletionRequest]) -> Response:
@@ -162,7 +164,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         prepared.param,
         prepared.structured_output.param,
     )
-    streams = server.submit(request, prepared.parts, body.priority, rid=body.rid, is_streamed=body.stream)
+    streams = server.submit(request, prepared.engine_requests, body.priority, rid=body.rid, is_streamed=body.stream)
     is_chat = isinstance(body, ChatRequest)
     answer = Answer(
         is_chat,
@@ -173,7 +175,7 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         has_fields=body.return_fields,
     )
     if not body.stream:
-        readings = await run_while_connected(request, collect_readings(streams, prepared.new_readings))
+        readings = await run_while_connected(request, collect_readings(streams, prepared.reading_makers))
         warnings = prepared.warnings(streams)
         answer_body = await asyncio.to_thread(answer.body, readings)  # the fields of long answers take a while
         return JSONResponse(
@@ -184,6 +186,6 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     options = body.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
     events = stream_chunks(
-        answer, streams, options, prepared.new_readings, samples=body.n, keep_alive=keep_alive, warnings=warnings
+        answer, streams, options, prepared.reading_makers, samples=body.n, keep_alive=keep_alive, warnings=warnings
     )
     return stream_response(events, make_warning_header(warnings))

@@ -53,7 +53,7 @@ def add(app: FastAPI, server: Server) -> None:
         return answer(request, "index.html")
 
     @app.get("/page/{name}", include_in_schema=False)
-    def part(request: Request, name: str) -> Response:
+    def page_file(request: Request, name: str) -> Response:
         return answer(request, name)
 
 

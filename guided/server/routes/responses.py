@@ -64,7 +64,9 @@ async def _answer(server: Server, request: Request) -> Response:
     events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))
     headers = make_warning_header(warnings)
     if body.stream:
-        return stream_response(stream_events(events, stream, prepared.new_reading, server.settings.keep_alive), headers)
+        return stream_response(
+            stream_events(events, stream, prepared.make_reading, server.settings.keep_alive), headers
+        )
     with body.rename_errors():
-        last = await run_while_connected(request, last_event(events, stream, prepared.new_reading))
-    return JSONResponse(last["response"], headers=headers)
+        final_event = await run_while_connected(request, last_event(events, stream, prepared.make_reading))
+    return JSONResponse(final_event["response"], headers=headers)

@@ -56,7 +56,7 @@ def add(app: FastAPI, server: Server) -> None:
             if isinstance(value, dict) and "messages" in value:
                 chat = read_request(ChatRequest, value)
                 server.check_model(chat.model)
-                return partial(server.engine.encode_prompt, prepare_request(server, chat).parts[0].prompt)
+                return partial(server.engine.encode_prompt, prepare_request(server, chat).engine_requests[0].prompt)
             body = read_request(TokenizeRequest, value)
             server.check_model(body.model)
             if body.add_special_tokens is None:
