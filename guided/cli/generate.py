@@ -1,8 +1,8 @@
 """`guided generate`: a model answers a prompt, and its text satisfies the specification.
 
 In: a prompt, a model, an optional specification, and options (options.py); or a file of such requests (batch.py). Out:
-the text, streamed on a terminal. The answer is complete within --max-tokens; if none fits, the command fails before the
-first token. Needs guided-decoding[engine].
+the text, streamed on a terminal. Under a specification, the answer is complete within --max-tokens; if no answer fits,
+the command fails before the first token. Needs guided-decoding[engine].
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ exit codes: 0 done; 1 some requests of a batch failed; 2 bad input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("prompt", nargs="?", help="the message to answer; - for standard input")
     add_specification(parser, required=False, generating=True)
     model = parser.add_argument_group("model")
@@ -98,9 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
     engine = _engine(arguments)
     grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
     prompt = build_prompt(text, arguments)
-    streams = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
+    is_streaming = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
     try:
-        if streams and n == 1:
+        if is_streaming and n == 1:
             results = [_stream(engine, prompt, grammar, options, arguments.json)]
         else:
             with Progress("generating"):
@@ -133,11 +133,11 @@ def _read_prompt(prompt: str) -> str:
     return text
 
 
-def _describe_cut_off(tokens: int, max_tokens: int | None) -> str:
+def _describe_cut_off(token_count: int, max_tokens: int | None) -> str:
     """A note on an output that was cut off, with advice."""
-    if max_tokens is not None and tokens < max_tokens:
-        return f"cut off after {tokens} tokens, because the model's context is full"
-    return f"cut off after {tokens} tokens: --max-tokens allows more"
+    if max_tokens is not None and token_count < max_tokens:
+        return f"cut off after {token_count} tokens, because the model's context is full"
+    return f"cut off after {token_count} tokens: raise --max-tokens"
 
 
 def _check_flags(arguments: argparse.Namespace, n: int, has_specification: bool) -> None:

@@ -247,7 +247,7 @@ GUIDED_FOR_EACH_CPU int64_t find_weight(const Logits& logits, const Weighting& w
     if (sum_before + blocks[i] > target) break;
     sum_before += blocks[i];
   }
-  int64_t id_found = -1;
+  int64_t found_id = -1;
   const int64_t last = std::min(groups_of(logits), (block + 1) * kGroups);
   for (int64_t i = block * kGroups; i < last && sum_before <= target; ++i) {
     const uint32_t allowed = bits_at(logits, i);
@@ -260,10 +260,10 @@ GUIDED_FOR_EACH_CPU int64_t find_weight(const Logits& logits, const Weighting& w
     for (uint32_t bits = allowed; bits != 0 && sum_before <= target; bits &= bits - 1) {
       const int lane = std::countr_zero(bits);
       sum_before += static_cast<double>(weights[lane]);
-      if (weights[lane] > 0) id_found = i * kLanes + lane;
+      if (weights[lane] > 0) found_id = i * kLanes + lane;
     }
   }
-  return id_found;
+  return found_id;
 }
 
 }  // namespace guided
