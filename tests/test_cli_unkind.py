@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def with_engine(engine, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(generate, "_engine", lambda arguments: engine)
+    monkeypatch.setattr(generate, "_load_engine", lambda arguments: engine)
 
 
 def stdin(monkeypatch, data: bytes) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from guided.cli.batch import Batch, add_batch, build_prompt
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
-from guided.cli.model import load_engine as _engine
+from guided.cli.model import load_engine as _load_engine
 from guided.cli.options import add_options, collect_options, find_tools
 from guided.cli.results import describe_shortening, describe_speed, is_shortened, result_to_json
 from guided.cli.specification import GENERATION, add_specification, read_specification
@@ -91,11 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
         with suppress(*([VocabularyError] if specification.options.get("allow_special_tokens") else [])):
             specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     if is_batch:
-        return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
+        return Batch(arguments, specification, {**options, "n": n}).run(lambda: _load_engine(arguments))
     text = _read_prompt(arguments.prompt)
     if "tools" in options:
         options["tools"] = find_tools(options["tools"], arguments.tool_tokens)
-    engine = _engine(arguments)
+    engine = _load_engine(arguments)
     grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
     prompt = build_prompt(text, arguments)
     is_streaming = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json

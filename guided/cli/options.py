@@ -60,7 +60,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "a raw prompt, remove the last tokens of the prompt, and generate their text again")  # fmt: skip
     group = parser.add_argument_group("log probabilities (--json)")
     add = group.add_argument
-    add("--logprobs", type=integer(0), metavar="K", help="report those of each token and of the K most likely tokens")
+    add(
+        "--logprobs",
+        type=integer(0),
+        metavar="K",
+        help="report the log probabilities of each token and of the K most likely tokens",
+    )
     add("--prompt-logprobs", type=integer(0), metavar="K", help="like --logprobs, for the tokens of the prompt")
     add(
         "--logprobs-mode",
@@ -71,7 +76,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--score-forced",
         action="store_true",
         default=None,
-        help="also report those of forced tokens; costs one more forward pass",
+        help="also report the log probabilities of forced tokens; costs one more forward pass",
     )
 
 

@@ -38,10 +38,10 @@ void measure_removed_mass(const Choice& choice, const Logits& logits, ChosenToke
   const uint32_t* specified = choice.unbudgeted == nullptr ? choice.allowed : choice.unbudgeted;
   const LogMasses masses = log_masses({choice.logits, choice.size, specified}, extra_count);
   out.mass = masses.all;
-  double allowed_mass = masses.kept;
+  double allowed_mass = masses.allowed;
   if (choice.unbudgeted != nullptr || choice.ramped != nullptr) {
-    allowed_mass = log_masses(logits, 0).kept;
-    out.budget_mass = std::max(0.0, std::exp(masses.kept - masses.all) - std::exp(allowed_mass - masses.all));
+    allowed_mass = log_masses(logits, 0).allowed;
+    out.budget_mass = std::max(0.0, std::exp(masses.allowed - masses.all) - std::exp(allowed_mass - masses.all));
   }
   out.removed_log_mass = std::max(0.0, masses.all - allowed_mass);
 }
@@ -196,7 +196,7 @@ ChosenToken choose_row(const Choice& choice) {
     compute_logprobs(choice, model, has_mask ? out.mass : log_masses(model, choice.width - choice.size).all, out);
   else if (choice.scores >= 0)
     // The maximum ensures that no probability is above 1.
-    compute_logprobs(choice, logits, std::max<double>(log_masses(logits, 0).kept, best.logit), out);
+    compute_logprobs(choice, logits, std::max<double>(log_masses(logits, 0).allowed, best.logit), out);
   return out;
 }
 
