@@ -51,7 +51,7 @@ def change_kernel(
     work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, stats: tl.tensor, out: tl.tensor, banned: tl.tensor,
     banned_starts: tl.tensor, ends: tl.tensor, end_starts: tl.tensor, biased: tl.tensor, biases: tl.tensor,
     bias_starts: tl.tensor, seen: tl.tensor, counts: tl.tensor, seen_starts: tl.tensor, repetitions: tl.tensor,
-    presences: tl.tensor, frequencies: tl.tensor, size: tl.tensor, blocks: tl.tensor, count: tl.constexpr,
+    presences: tl.tensor, frequencies: tl.tensor, size: tl.tensor, blocks: tl.tensor, stat_count: tl.constexpr,
     padded: tl.constexpr, columns: tl.constexpr,
 ) -> None:  # fmt: skip
     """Apply the lists of a choice to its row. Grid: (rows of `work`,)."""
@@ -59,7 +59,7 @@ def change_kernel(
     choice = tl.load(changed + slot)
     row = work + slot.to(tl.int64) * work_stride
     block_indices = tl.arange(0, padded)
-    block_stats = stats + (choice * blocks + block_indices) * count
+    block_stats = stats + (choice * blocks + block_indices) * stat_count
     greatest = tl.load(block_stats + 0, mask=block_indices < blocks, other=-float("inf"))
     has_nan = tl.load(block_stats + 3, mask=block_indices < blocks, other=0.0)
     was_allowed = tl.max(((greatest > -float("inf")) | (has_nan > 0)).to(tl.int32), 0)
@@ -101,8 +101,8 @@ def change_kernel(
 @triton.jit
 def rescan_kernel(
     work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, scales: tl.tensor, stats: tl.tensor, bests: tl.tensor,
-    tops: tl.tensor, size: tl.tensor, blocks: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
-    chunk: tl.constexpr,
+    tops: tl.tensor, size: tl.tensor, blocks: tl.tensor, chunks: tl.tensor, block: tl.constexpr,
+    stat_count: tl.constexpr, chunk: tl.constexpr,
 ) -> None:  # fmt: skip
     """Recompute the statistics that `scan_kernel` stored for a block, after all changes. Grid: (rows, blocks)."""
     slot, block_index = tl.program_id(0), tl.program_id(1)
@@ -110,7 +110,7 @@ def rescan_kernel(
     offsets = block_index * block + tl.arange(0, block)
     y = tl.load(work + slot.to(tl.int64) * work_stride + offsets, mask=offsets < size, other=-float("inf"))
     greatest, best = tl.max(y, 0, return_indices=True)
-    out = stats + (choice * blocks + block_index) * count
+    out = stats + (choice * blocks + block_index) * stat_count
     tl.store(out + 0, greatest)
     tl.store(out + 1, sum_of_exponentials(y, greatest, 1.0))
     tl.store(out + 2, sum_of_exponentials(y, greatest, tl.load(scales + choice)))

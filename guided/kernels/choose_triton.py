@@ -49,8 +49,8 @@ def scan_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, specified: tl.tensor,
     ramped: tl.tensor, ramps: tl.tensor, scales: tl.tensor, permitted: tl.tensor, slots: tl.tensor, work: tl.tensor,
     work_stride: tl.tensor, stats: tl.tensor, bests: tl.tensor, preferences: tl.tensor, tops: tl.tensor,
-    width: tl.tensor, size: tl.tensor, words: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
-    chunk: tl.constexpr, changes: tl.constexpr,
+    width: tl.tensor, size: tl.tensor, words: tl.tensor, chunks: tl.tensor, block: tl.constexpr,
+    stat_count: tl.constexpr, chunk: tl.constexpr, changes: tl.constexpr,
 ) -> None:  # fmt: skip
     """Compute the statistics of one block of a choice's logits for the other kernels. Grid: (choices, blocks).
 
@@ -68,7 +68,7 @@ def scan_kernel(
     greatest, best = tl.max(y, 0, return_indices=True)
     max_of_all = tl.max(x, 0)
     max_of_model, preferred = tl.max(tl.where(is_inside, x, -float("inf")), 0, return_indices=True)
-    out = stats + (choice * blocks + block_index) * count
+    out = stats + (choice * blocks + block_index) * stat_count
     total = sum_of_exponentials(y, greatest, 1.0)
     tl.store(out + 0, greatest)
     tl.store(out + 1, total)
@@ -114,17 +114,17 @@ def pick_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
     ramps: tl.tensor, scales: tl.tensor, uniform: tl.tensor, raw: tl.tensor, work: tl.tensor, work_stride: tl.tensor,
     slots: tl.tensor, min_ps: tl.tensor, stats: tl.tensor, bests: tl.tensor, preferences: tl.tensor, out: tl.tensor,
-    size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
+    size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr, stat_count: tl.constexpr,
     padded: tl.constexpr, columns: tl.constexpr,
 ) -> None:  # fmt: skip
     """Merge the blocks of a choice, and choose a token. Grid: (choices,)."""
     choice = tl.program_id(0)
-    number = tl.arange(0, padded)
-    exists = number < blocks
-    block_stats = stats + (choice * blocks + number) * count
-    greatest = tl.load(block_stats + 0, mask=exists, other=-float("inf"))
+    block_indices = tl.arange(0, padded)
+    is_block = block_indices < blocks
+    block_stats = stats + (choice * blocks + block_indices) * stat_count
+    greatest = tl.load(block_stats + 0, mask=is_block, other=-float("inf"))
     highest = tl.max(greatest, 0)
-    best_block = tl.min(tl.where(exists & (greatest == highest), number, padded - 1), 0)
+    best_block = tl.min(tl.where(is_block & (greatest == highest), block_indices, padded - 1), 0)
     token = tl.load(bests + choice * blocks + tl.minimum(best_block, blocks - 1))
     scale = tl.load(scales + choice)
     row = logits + tl.load(rows + choice).to(tl.int64) * stride
@@ -132,16 +132,16 @@ def pick_kernel(
     slot = tl.load(slots + choice)
     work += slot.to(tl.int64) * work_stride
     if scale > 0:
-        has_tokens = exists & (greatest > -float("inf"))
-        sums = tl.load(block_stats + 2, mask=exists, other=0.0).to(tl.float64)
+        has_tokens = is_block & (greatest > -float("inf"))
+        sums = tl.load(block_stats + 2, mask=is_block, other=0.0).to(tl.float64)
         sums = tl.where(
             has_tokens, sums * tl.exp(tl.where(has_tokens, greatest - highest, 0.0) * scale).to(tl.float64), 0.0
         )
         cumulative = tl.cumsum(sums, 0)
         target = tl.load(uniform + choice) * tl.sum(sums, 0)
-        last_block = tl.max(tl.where(sums > 0, number, 0), 0)
-        chosen_block = tl.min(tl.where((cumulative > target) & (sums > 0), number, last_block), 0)
-        remaining_target = target - tl.sum(tl.where(number < chosen_block, sums, 0.0), 0)
+        last_block = tl.max(tl.where(sums > 0, block_indices, 0), 0)
+        chosen_block = tl.min(tl.where((cumulative > target) & (sums > 0), block_indices, last_block), 0)
+        remaining_target = target - tl.sum(tl.where(block_indices < chosen_block, sums, 0.0), 0)
         offsets = chosen_block * block + tl.arange(0, block)
         y = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, offsets, offsets < size)
         is_kept = (y - highest) * scale >= tl.log(tl.load(min_ps + choice))
@@ -154,17 +154,17 @@ def pick_kernel(
     token = tl.minimum(token, size - 1)  # a valid id even if no token can be chosen
     logit = tl.load(row + token).to(tl.float32)
     all_mass = _merge_blocks(
-        tl.load(block_stats + 4, mask=exists, other=-float("inf")), tl.load(block_stats + 5, mask=exists, other=0.0)
+        tl.load(block_stats + 4, mask=is_block, other=-float("inf")), tl.load(block_stats + 5, mask=is_block, other=0.0)
     )
     allowed_mass = _merge_blocks(
-        tl.load(block_stats + 8, mask=exists, other=-float("inf")), tl.load(block_stats + 9, mask=exists, other=0.0)
+        tl.load(block_stats + 8, mask=is_block, other=-float("inf")), tl.load(block_stats + 9, mask=is_block, other=0.0)
     )
-    mass = _merge_blocks(greatest, tl.load(block_stats + 1, mask=exists, other=0.0))
-    max_of_specified = tl.load(block_stats + 6, mask=exists, other=-float("inf"))
-    specified = _merge_blocks(max_of_specified, tl.load(block_stats + 7, mask=exists, other=0.0))
+    mass = _merge_blocks(greatest, tl.load(block_stats + 1, mask=is_block, other=0.0))
+    max_of_specified = tl.load(block_stats + 6, mask=is_block, other=-float("inf"))
+    specified = _merge_blocks(max_of_specified, tl.load(block_stats + 7, mask=is_block, other=0.0))
     is_raw = tl.load(raw + choice) > 0
     changed_logit = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, token, token < size)
-    has_nan = tl.max(tl.load(block_stats + 3, mask=exists, other=0.0), 0) > 0
+    has_nan = tl.max(tl.load(block_stats + 3, mask=is_block, other=0.0), 0) > 0
     out_row = out + choice * columns
     tl.store(out_row + 0, token.to(tl.float64))
     tl.store(out_row + 1, tl.where(has_nan, float("nan"), highest).to(tl.float64))
@@ -177,8 +177,8 @@ def pick_kernel(
         tl.store(out_row + 7, 0.0)
     tl.store(out_row + 8, 0.0)
     tl.store(out_row + 9, logit.to(tl.float64))
-    max_of_model = tl.load(block_stats + 11, mask=exists, other=-float("inf"))
-    first = tl.min(tl.where(exists & (max_of_model == tl.max(max_of_model, 0)), number, blocks - 1), 0)
+    max_of_model = tl.load(block_stats + 11, mask=is_block, other=-float("inf"))
+    first = tl.min(tl.where(is_block & (max_of_model == tl.max(max_of_model, 0)), block_indices, blocks - 1), 0)
     tl.store(out_row + 10, tl.load(preferences + choice * blocks + first).to(tl.float64))
 
 

@@ -45,18 +45,20 @@ def thin_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
     ramps: tl.tensor, scales: tl.tensor, work: tl.tensor, work_stride: tl.tensor, slots: tl.tensor, min_ps: tl.tensor,
     thinned: tl.tensor, stats: tl.tensor, size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr,
-    count: tl.constexpr, padded: tl.constexpr,
+    stat_count: tl.constexpr, padded: tl.constexpr,
 ) -> None:  # fmt: skip
     """Replace the sum of a block with the sum of the weights that min-p keeps. Grid: (rows, blocks)."""
-    choice, block_number = tl.load(thinned + tl.program_id(0)), tl.program_id(1)
-    number = tl.arange(0, padded)
-    block_stats = stats + choice * blocks * count
-    highest = tl.max(tl.load(block_stats + number * count, mask=number < blocks, other=-float("inf")), 0)
-    greatest = tl.load(block_stats + block_number * count)
+    choice, block_index = tl.load(thinned + tl.program_id(0)), tl.program_id(1)
+    block_indices = tl.arange(0, padded)
+    block_stats = stats + choice * blocks * stat_count
+    highest = tl.max(
+        tl.load(block_stats + block_indices * stat_count, mask=block_indices < blocks, other=-float("inf")), 0
+    )
+    greatest = tl.load(block_stats + block_index * stat_count)
     scale, floor, total = tl.load(scales + choice), tl.log(tl.load(min_ps + choice)), 0.0
     if (greatest - highest) * scale >= floor:
         slot = tl.load(slots + choice)
-        offsets = block_number * block + tl.arange(0, block)
+        offsets = block_index * block + tl.arange(0, block)
         y = changed_logits(
             logits + tl.load(rows + choice).to(tl.int64) * stride, work + slot.to(tl.int64) * work_stride, slot, masks,
             tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice), words, offsets,
@@ -64,7 +66,7 @@ def thin_kernel(
         )  # fmt: skip
         y = tl.where((y - highest) * scale >= floor, y, -float("inf"))
         total = sum_of_exponentials(y, greatest, scale)
-    tl.store(block_stats + block_number * count + 2, total)
+    tl.store(block_stats + block_index * stat_count + 2, total)
 
 
 @triton.jit
@@ -116,21 +118,21 @@ def _store_some(
 
 @triton.jit
 def _raise_threshold(
-    buffer: tl.tensor, number: tl.tensor, low: tl.tensor, look: tl.tensor, sort_size: tl.tensor
+    buffer: tl.tensor, stored_count: tl.tensor, low: tl.tensor, look: tl.tensor, sort_size: tl.tensor
 ) -> tl.tensor:
     """Find a key that between `look` and `sort_size` of the stored keys reach. Equal keys may make this impossible.
 
     Returns:
         The key, and the number of keys equal to it that are needed.
     """
-    high, count, count_above = tl.full((), _ABOVE_ALL_KEYS, tl.int32), number, tl.full((), 0, tl.int32)
+    high, count, count_above = tl.full((), _ABOVE_ALL_KEYS, tl.int32), stored_count, tl.full((), 0, tl.int32)
     while (count > sort_size) & (high - low > 1):
         middle = low + ((high - low) >> 1)
         reached_count = tl.full((), 0, tl.int32)
-        for begin in range(0, number, _BLOCK):
+        for begin in range(0, stored_count, _BLOCK):
             offsets = begin + tl.arange(0, _BLOCK)
-            keys = (tl.load(buffer + offsets, mask=offsets < number, other=0) >> 32).to(tl.int32)
-            reached_count += tl.sum(((keys >= middle) & (offsets < number)).to(tl.int32), 0)
+            keys = (tl.load(buffer + offsets, mask=offsets < stored_count, other=0) >> 32).to(tl.int32)
+            reached_count += tl.sum(((keys >= middle) & (offsets < stored_count)).to(tl.int32), 0)
         has_enough = reached_count >= look
         low, high = tl.where(has_enough, middle, low), tl.where(has_enough, high, middle)
         count, count_above = (
@@ -173,19 +175,19 @@ def few_kernel(
     ramps: tl.tensor, scales: tl.tensor, work: tl.tensor, work_stride: tl.tensor, slots: tl.tensor, min_ps: tl.tensor,
     top_ks: tl.tensor, top_ps: tl.tensor, uniform: tl.tensor, raw: tl.tensor, sorts: tl.tensor, stats: tl.tensor,
     tops: tl.tensor, chunk_list: tl.tensor, buffer: tl.tensor, out: tl.tensor, size: tl.tensor, words: tl.tensor,
-    blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, capacity: tl.tensor, count: tl.constexpr,
+    blocks: tl.tensor, chunks: tl.tensor, look: tl.tensor, capacity: tl.tensor, stat_count: tl.constexpr,
     padded: tl.constexpr, columns: tl.constexpr, chunk: tl.constexpr, max_chunks: tl.constexpr, sort_size: tl.constexpr,
 ) -> None:  # fmt: skip
     """Choose by top-k and top-p. Grid: (rows,). `buffer` has space for `capacity` + `sort_size` keys per row."""
     choice = tl.load(sorts + tl.program_id(0))
     chunk_list += tl.program_id(0) * max_chunks
     buffer += tl.program_id(0).to(tl.int64) * (capacity + sort_size)
-    number = tl.arange(0, padded)
-    block_stats = stats + (choice * blocks + number) * count
-    greatest = tl.load(block_stats + 0, mask=number < blocks, other=-float("inf"))
+    block_indices = tl.arange(0, padded)
+    block_stats = stats + (choice * blocks + block_indices) * stat_count
+    greatest = tl.load(block_stats + 0, mask=block_indices < blocks, other=-float("inf"))
     highest = tl.max(greatest, 0)
     scale, floor = tl.load(scales + choice), tl.log(tl.load(min_ps + choice))
-    sums = tl.load(block_stats + 2, mask=number < blocks, other=0.0).to(tl.float64)
+    sums = tl.load(block_stats + 2, mask=block_indices < blocks, other=0.0).to(tl.float64)
     has_tokens = greatest > -float("inf")
     sums = tl.where(
         has_tokens, sums * tl.exp(tl.where(has_tokens, greatest - highest, 0.0) * scale).to(tl.float64), 0.0

@@ -219,7 +219,7 @@ class _LarkRewriter:
             pattern = token.text[1:end]
             python_pattern = to_python_regex(strip_anchors(pattern), self._limits)
             if "|" in python_pattern:
-                python_pattern = f"(?:{python_pattern})"  # without it, the choice would absorb its neighbours
+                python_pattern = f"(?:{python_pattern})"  # without it, a choice would absorb its neighbours
             return None if python_pattern == pattern else f"/{_escape_newlines(python_pattern)}/{token.text[end + 1 :]}"
         if token.kind == "special" and token.text.startswith(("<[*", "<[^")):
             return self._add_control_tokens(token.text)

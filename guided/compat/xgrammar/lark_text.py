@@ -215,9 +215,8 @@ class RewrittenLark:
                 if depth < 0 and "x" not in flags:  # in a verbose pattern, the parenthesis may be in a comment
                     hint = r"write \) for a parenthesis"
                     raise SpecError("unopened group", text=self.source, span=token.span, hint=hint)
-                group = (
-                    "?:" if piece == "|" and depth == 0 else group
-                )  # without it, the choice would absorb its neighbours
+                # Without a group, a choice would absorb its neighbours.
+                group = "?:" if piece == "|" and depth == 0 else group
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROL_ESCAPES.get(piece, piece))
         pattern_text = "".join(out)
