@@ -355,7 +355,7 @@ def engine():
 
 @pytest.fixture
 def with_engine(engine, monkeypatch):
-    monkeypatch.setattr(generate, "_engine", lambda arguments: engine)
+    monkeypatch.setattr(generate, "_load_engine", lambda arguments: engine)
 
 
 def test_a_model_is_loaded_with_the_options(engine, monkeypatch):

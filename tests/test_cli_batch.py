@@ -50,7 +50,7 @@ def engine():
 
 @pytest.fixture(autouse=True)
 def with_engine(engine, monkeypatch):
-    monkeypatch.setattr(generate, "_engine", lambda arguments: engine)
+    monkeypatch.setattr(generate, "_load_engine", lambda arguments: engine)
 
 
 # ---- options
@@ -185,7 +185,7 @@ SPECIFIED = st.sampled_from([{}, {"regex": "[a-c]{2,5}"}, {"choice": ["yes", "no
 @given(st.lists(st.builds(lambda a, b: {**a, **b}, ANSWERABLE, SPECIFIED), max_size=8), st.booleans())
 def test_a_batch_is_its_single_requests_in_order(engine, tmp_path_factory, lines, to_file):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generate, "_engine", lambda arguments: engine)
+        patch.setattr(generate, "_load_engine", lambda arguments: engine)
         directory = tmp_path_factory.mktemp("batch")
         target = directory / "answers.jsonl"
         answers, err = batch(directory, lines, *(["-o", str(target)] if to_file else []))

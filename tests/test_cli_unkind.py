@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def with_engine(engine, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(generate, "_engine", lambda arguments: engine)
+    monkeypatch.setattr(generate, "_load_engine", lambda arguments: engine)
 
 
 def stdin(monkeypatch, data: bytes) -> None:
@@ -210,7 +210,7 @@ def test_a_file_that_holds_no_requests(monkeypatch, line):
 
 @pytest.mark.usefixtures("with_engine")
 def test_the_reason_for_a_cut_output():
-    assert "cut off after 3 tokens: --max-tokens allows more" in run("generate", "x", "--max-tokens", "3")[2]
+    assert "cut off after 3 tokens: raise --max-tokens" in run("generate", "x", "--max-tokens", "3")[2]
     err = run("generate", "x", "--max-tokens", "999999", "--temperature", "1", "--ignore-eos")[2]
     assert re.search(r"cut off after 3\d\d tokens, because the model's context is full", err)
 

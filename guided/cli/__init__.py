@@ -1,4 +1,4 @@
-"""The command line: guided generate | check | explain | sample | serve | lint | bench | models.
+"""The command line: guided generate | check | explain | verify | sample | serve | lint | bench | models.
 
 In: arguments. Out: the exit code: 0 success; 1 a negative or incomplete result; 2 bad input; 3 a bug in guided; 130
 interrupted; 141 the reader closed the output pipe. Each command is a module that adds its own arguments and runs.

@@ -60,7 +60,8 @@ class AnswerFile:
 
     Attributes:
         kept_numbers: see `Answers`.
-        mismatched_count: the number of earlier answers that have the id of a request but answer a different one.
+        mismatched_count: the number of earlier answers with the id of a request of this batch that answer another
+            request.
     """
 
     def __init__(self, path: Path, keys: Sequence[Key], *, resume: bool) -> None:
@@ -103,10 +104,12 @@ class AnswerFile:
         for line_number, line in enumerate(lines, 1):
             answer = _parse_answer(line)
             if answer is None or answer["id"] not in known_ids:
-                what = (
+                problem = (
                     "not an answer" if answer is None else f"an answer to {answer['id']!r}, which is not in the batch"
                 )
-                raise InputError(f"{self._path}, line {line_number}: this is {what}; is it the file of another batch?")
+                raise InputError(
+                    f"{self._path}, line {line_number}: this is {problem}; is it the file of another batch?"
+                )
             number = numbers.get((answer["id"], answer["request"]))
             self.mismatched_count += number is None
             if number is not None and "error" not in answer:
@@ -114,9 +117,11 @@ class AnswerFile:
 
     def _sort(self) -> None:
         """Replace the file with a sorted copy. This is atomic, so the file is never half written."""
-        temporary = self._path.with_name(f".{self._path.name}.part")
-        temporary.write_text("".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8")
-        os.replace(temporary, self._path)
+        temporary_path = self._path.with_name(f".{self._path.name}.part")
+        temporary_path.write_text(
+            "".join(f"{self._lines[number]}\n" for number in sorted(self._lines)), encoding="utf-8"
+        )
+        os.replace(temporary_path, self._path)
         self._lines = dict(sorted(self._lines.items()))
 
 

@@ -1,12 +1,12 @@
 """`guided generate --batch`: many requests from a file, run together, answered line by line.
 
 In: JSON lines (lines.py), and options of the command line, which are defaults for all requests. Out: JSON lines in the
-order of the input. Each contains the id of its request, and its answer or its error. A request that fails does not stop
-the others.
+order of the input. Each line contains the id of a request, and its answer or its error. A request that fails does not
+stop the others.
 
 On standard output, an answer waits until all answers before it are written. With --output FILE, each answer is written
-at once, so an interrupted run loses nothing; at the end the file is sorted. --resume keeps an answer that is already in
-FILE if the id and the digest of the whole request have not changed. Requests that failed are run again.
+at once, so an interrupted run loses no answer; at the end the file is sorted. --resume keeps an answer that is already
+in FILE if the id and the digest of the whole request have not changed. Requests that failed are run again.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Batch:
             raise InputError("--resume continues an --output file, but --output is not given")
         if arguments.output == "":
             raise InputError("the name of the file for --output is empty")
-        self._json_options = {kind: specification_options(arguments, kind) for kind in SPECIFICATIONS}
-        if self._json_options["schema"]:
-            trial = Specification("schema", "{}", self._json_options["schema"])
+        self._options_by_kind = {kind: specification_options(arguments, kind) for kind in SPECIFICATIONS}
+        if self._options_by_kind["schema"]:
+            trial = Specification("schema", "{}", self._options_by_kind["schema"])
             trial.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
         self._source = "standard input" if arguments.batch == "-" else arguments.batch
         self._lines = read_lines(read_text(arguments.batch, _NO_BATCH))
@@ -106,8 +106,8 @@ class Batch:
         finally:
             answers.close()
         if count := self._shortened_count:
-            answers_were = "1 answer was" if count == 1 else f"{count} answers were"
-            note(f"{answers_were} shortened to fit max_tokens (see budget_bound); raise it for longer answers")
+            subject = "1 answer was" if count == 1 else f"{count} answers were"
+            note(f"{subject} shortened to fit max_tokens (see budget_bound); raise it for longer answers")
         return NEGATIVE if self._failed_count else DONE
 
     def _open_answers(self) -> Answers:
@@ -127,9 +127,9 @@ class Batch:
     def _generate(self, engine: Engine, numbers: list[int], answers: Answers) -> None:
         from guided.engine.progress import ProgressLine
 
-        line = ProgressLine()
-        show = line if self._arguments.progress or sys.stderr.isatty() else False
-        print_line = print_error if self._arguments.quiet else line.print_line
+        progress_line = ProgressLine()
+        show = progress_line if self._arguments.progress or sys.stderr.isatty() else False
+        print_line = print_error if self._arguments.quiet else progress_line.print_line
         requests = (self._build_request(engine, self._lines[number]) for number in numbers)
         try:
             with closing(engine.generate_each(requests, total=len(numbers), progress=show)) as outcomes:
@@ -139,7 +139,7 @@ class Batch:
                     else:
                         answers.write(numbers[i], self._format_answer(numbers[i], outcome))
         finally:
-            line.close()
+            progress_line.close()
 
     def _build_request(self, engine: Engine, line: Line) -> Request | Exception:
         """The request of a line, or its error."""
@@ -148,15 +148,15 @@ class Batch:
         options = {**self._options, **line.options}
         n: int = options.pop("n")
         specification = (
-            Specification(line.kind, line.value, self._json_options[line.kind]) if line.kind else self._specification
+            Specification(line.kind, line.value, self._options_by_kind[line.kind]) if line.kind else self._specification
         )
-        json_options = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
-        for name in json_options:
+        line_options = {name: options.pop(name) for names in OPTIONS_OF.values() for name in names if name in options}
+        for name in line_options:
             if specification is None or name not in OPTIONS_OF.get(specification.kind, ()):
-                needs = " or ".join(kind for kind, names in OPTIONS_OF.items() if name in names)
-                return InputError(f"{name} needs a specification of kind {needs}")
+                required_kinds = " or ".join(kind for kind, names in OPTIONS_OF.items() if name in names)
+                return InputError(f"{name} needs a specification of kind {required_kinds}")
         if specification is not None:
-            specification = replace(specification, options={**specification.options, **json_options})
+            specification = replace(specification, options={**specification.options, **line_options})
         try:
             grammar = specification.compile_quietly(engine.compiler, GENERATION) if specification is not None else None
         except (GuidedError, ValueError) as error:
@@ -193,7 +193,7 @@ class Batch:
     def _compute_digest(self, line: Line) -> str:
         """A digest of the line, the model, and the options that apply to all lines."""
         args, specification = self._arguments, self._specification
-        common = [
+        common_inputs = [
             args.model,
             args.adapter,
             args.dtype,
@@ -202,11 +202,11 @@ class Batch:
             args.system,
             args.tool_tokens,
             self._options,
-            self._json_options,
+            self._options_by_kind,
         ]
         inputs = [
             line.text,
-            *common,
+            *common_inputs,
             None if specification is None else [specification.kind, specification.value, specification.options],
         ]
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]

@@ -45,7 +45,7 @@ _COMPILES: Final = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_specification(parser, required=True, generating=True)
     add_vocabulary(parser)
     group = parser.add_argument_group("texts")
@@ -75,11 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
         native = native_vocabulary(vocabulary)
     trie_seconds = perf_counter() - start
 
-    texts = _choose_texts(specification, vocabulary, arguments)
+    token_sequences = _choose_token_sequences(specification, vocabulary, arguments)
     native.clear_cache()
     with Progress("measuring"):
         first_mask_seconds, grammar = _time_first_mask(specification, vocabulary)
-        first_pass, second_pass = _time_masks(grammar, texts), _time_masks(grammar, texts)
+        first_pass, second_pass = _time_masks(grammar, token_sequences), _time_masks(grammar, token_sequences)
         compiles = [_time_call(lambda: _compile(specification, vocabulary)) for _ in range(_COMPILES)]
     out = {
         "vocabulary": {
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         },
         "compile_ms": 1e3 * statistics.median(compiles),
         "first_mask_ms": 1e3 * first_mask_seconds,
-        "texts": len(texts),
+        "texts": len(token_sequences),
         "steps": len(first_pass),
         "mask_us_first_visit": _summarise(first_pass),
         "mask_us_again": _summarise(second_pass),
@@ -109,12 +109,12 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _choose_texts(
+def _choose_token_sequences(
     specification: Specification, vocabulary: Vocabulary, arguments: argparse.Namespace
 ) -> list[list[int]]:
     """The token sequences to match."""
     grammar = _compile(specification, vocabulary)
-    texts = []
+    token_sequences = []
     for name in arguments.instance:
         text = read_text(name)
         tokens = vocabulary.encode(text)
@@ -124,12 +124,14 @@ def _choose_texts(
             raise InputError(
                 f"{name} does not match the specification\n{error_location_of(grammar, data, must_end=True)}\n{hint}"
             )
-        texts.append(tokens)
-    if not texts:
+        token_sequences.append(tokens)
+    if not token_sequences:
         generator = random.Random(arguments.seed)
         with Progress("writing random texts"):
-            texts = [_generate_random_text(grammar, generator, arguments.max_tokens) for _ in range(arguments.n)]
-    return texts
+            token_sequences = [
+                _generate_random_text(grammar, generator, arguments.max_tokens) for _ in range(arguments.n)
+            ]
+    return token_sequences
 
 
 def _generate_random_text(grammar: CompiledGrammar, generator: random.Random, max_tokens: int) -> list[int]:
@@ -157,13 +159,13 @@ def _time_first_mask(specification: Specification, vocabulary: Vocabulary) -> tu
     return perf_counter() - start, grammar
 
 
-def _time_masks(grammar: CompiledGrammar, texts: Sequence[Sequence[int]]) -> list[float]:
+def _time_masks(grammar: CompiledGrammar, token_sequences: Sequence[Sequence[int]]) -> list[float]:
     """The time of each mask along the texts, in microseconds, including the mask after the last token."""
     bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
     out = []
-    for text in texts:
+    for token_ids in token_sequences:
         matcher = GrammarMatcher(grammar)
-        for token in (*text, None):
+        for token in (*token_ids, None):
             start = clock()
             matcher.fill_next_token_bitmask(bitmask)
             out.append((clock() - start) / 1e3)
@@ -190,11 +192,11 @@ def _summarise(values: list[float]) -> dict[str, float]:
 
 def _print(out: dict[str, Any]) -> None:
     vocabulary, grammar = out["vocabulary"], out["grammar"]
-    read, trie = vocabulary["read_ms"], vocabulary["trie_ms"]
-    tables, states = vocabulary["table_bytes"] / 1024, grammar["bytes"] / 1024
+    read_ms, trie_ms = vocabulary["read_ms"], vocabulary["trie_ms"]
+    table_kib, state_kib = vocabulary["table_bytes"] / 1024, grammar["bytes"] / 1024
     lines = [
-        f"vocabulary    {vocabulary['size']:,} tokens; read in {read:.0f} ms",
-        f"              trie of {vocabulary['trie_nodes']:,} nodes in {trie:.0f} ms",
+        f"vocabulary    {vocabulary['size']:,} tokens; read in {read_ms:.0f} ms",
+        f"              trie of {vocabulary['trie_nodes']:,} nodes in {trie_ms:.0f} ms",
         f"compile       {out['compile_ms']:.2f} ms (median of {_COMPILES})",
         f"first mask    {out['first_mask_ms']:.2f} ms from the specification, with empty caches",
         f"masks         {out['steps']:,} steps of {out['texts']} texts, in microseconds",
@@ -202,5 +204,5 @@ def _print(out: dict[str, Any]) -> None:
     for label, key in (("first visit", "mask_us_first_visit"), ("again", "mask_us_again")):
         lines.append(f"  {label:12}" + "   ".join(f"{name} {value:.2f}" for name, value in out[key].items()))
     lines.append(f"automaton     {grammar['positions']:,} positions in {grammar['rules']:,} rules")
-    lines.append(f"memory        {grammar['states']:,} states {states:,.0f} KiB; token tables {tables:,.0f} KiB")
+    lines.append(f"memory        {grammar['states']:,} states {state_kib:,.0f} KiB; token tables {table_kib:,.0f} KiB")
     print("\n".join(lines))

@@ -1,8 +1,8 @@
 """`guided check`: does a specification compile, is each of its keywords enforced, and do texts satisfy it?
 
 In: a specification, and texts. Out: a report. The exit code is 1 if the specification is refused or a text does not
-match. Texts are checked as a validator would: any white space, escapes and member order that JSON allows are accepted,
-unless options say otherwise. The compiled automaton matches the texts.
+match. Texts are matched by the compiled automaton, with the result of a validator: any white space, escapes and member
+order that JSON allows are accepted, unless options say otherwise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _VALIDATOR_OPTIONS: Final = JsonSchemaOptions(surrounding_whitespace=True, prope
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_specification(parser, required=True, generating=False)
     add_texts(parser.add_argument_group("texts"), "match")
 
@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
     elif not isinstance(error, UnsupportedError | LimitExceeded):
         raise error
     verdicts = [_check_text(grammar, name, text) for name, text in texts] if grammar is not None else []
-    shortest = GrammarMatcher(grammar).explain() if grammar is not None else None
+    explanation = GrammarMatcher(grammar).explain() if grammar is not None else None
     if arguments.json:
-        _print_json(specification, report, error, shortest, verdicts)
+        _print_json(specification, report, error, explanation, verdicts)
     else:
-        _print_text(report, error, shortest, verdicts)
+        _print_text(report, error, explanation, verdicts)
     return DONE if error is None and all(verdict.matches for verdict in verdicts) else NEGATIVE
 
 
@@ -102,7 +102,7 @@ def _check_text(grammar: CompiledGrammar, name: str, text: bytes) -> Verdict:
 
 
 def _print_text(
-    report: Report | None, error: GuidedError | None, shortest: Explanation | None, verdicts: list[Verdict]
+    report: Report | None, error: GuidedError | None, explanation: Explanation | None, verdicts: list[Verdict]
 ) -> None:
     for entry in report.entries if report is not None else ():
         print(f"{entry.status:10}  {entry.pointer or '(root)'}" + (f"  {entry.reason}" if entry.reason else ""))
@@ -111,12 +111,14 @@ def _print_text(
     if error is not None:
         print(as_flags(f"refused: {error}"))
     else:
-        assert shortest is not None
-        text, tokens = shortest.completion.decode(), shortest.completion_tokens
+        assert explanation is not None
+        text, tokens = explanation.completion.decode(), explanation.completion_tokens
         excerpt = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
         if tokens:
-            are = "is a control token" if len(tokens) == 1 else "are control tokens"
-            print(f"compiles; the shortest output is {excerpt!r}, where {', '.join(tokens[:9])} {are} and not text")
+            predicate = "is a control token" if len(tokens) == 1 else "are control tokens"
+            print(
+                f"compiles; the shortest output is {excerpt!r}, where {', '.join(tokens[:9])} {predicate} and not text"
+            )
         else:
             print(f"compiles; the shortest text is {excerpt!r}")
     for verdict in verdicts:
@@ -129,7 +131,7 @@ def _print_json(
     specification: Specification,
     report: Report | None,
     error: GuidedError | None,
-    shortest: Explanation | None,
+    explanation: Explanation | None,
     verdicts: list[Verdict],
 ) -> None:
     print_json(
@@ -139,8 +141,8 @@ def _print_json(
             "error": None if error is None else error_fields(error),
             "entries": [asdict(entry) for entry in report.entries] if report is not None else [],
             "findings": [asdict(finding) for finding in report.findings] if report is not None else [],
-            "shortest": None if shortest is None else shortest.completion.decode(),
-            "control_tokens": [] if shortest is None else list(shortest.completion_tokens),
+            "shortest": None if explanation is None else explanation.completion.decode(),
+            "control_tokens": [] if explanation is None else list(explanation.completion_tokens),
             "texts": [
                 {
                     "name": verdict.name,

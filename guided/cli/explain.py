@@ -41,7 +41,7 @@ _MAX_LISTED: Final = 8  # allowed tokens
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_specification(parser, required=True, generating=False)
     add_vocabulary(parser)
     group = parser.add_argument_group("prefix and continuation")
@@ -104,12 +104,13 @@ def _print(answer: NextStep, continuation: int | bytes | None, vocabulary: Vocab
     ellipsis = ", ..." if len(allowed) > _MAX_LISTED else ""
     print(f"tokens allowed after the prefix: {len(allowed):,} of {vocabulary.size:,}: {shown_tokens}{ellipsis}")
     if answer.forced:
-        print(f"forced: {vocabulary.decode(answer.forced).decode(errors='replace')!r} ({_count(len(answer.forced))})")
+        forced_text = vocabulary.decode(answer.forced).decode(errors="replace")
+        print(f"forced: {forced_text!r} ({_format_count(len(answer.forced))})")
     completion = answer.prefix_end.completion.decode(errors="backslashreplace")
     print(f"shortest way to finish: {completion!r}, {answer.min_tokens} with the end token")
 
 
-def _count(count: int) -> str:
+def _format_count(count: int) -> str:
     return "1 token" if count == 1 else f"{count:,} tokens"
 
 

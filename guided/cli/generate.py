@@ -1,8 +1,8 @@
 """`guided generate`: a model answers a prompt, and its text satisfies the specification.
 
 In: a prompt, a model, an optional specification, and options (options.py); or a file of such requests (batch.py). Out:
-the text, streamed on a terminal. The answer is complete within --max-tokens; if none fits, the command fails before the
-first token. Needs guided-decoding[engine].
+the text, streamed on a terminal. Under a specification, the answer is complete within --max-tokens; if no answer fits,
+the command fails before the first token. Needs guided-decoding[engine].
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from guided.cli.batch import Batch, add_batch, build_prompt
 from guided.cli.console import DONE, InputError, Progress, note, print_json, read_text
 from guided.cli.model import DEFAULT_MODEL, MODEL_HELP, add_model_options
-from guided.cli.model import load_engine as _engine
+from guided.cli.model import load_engine as _load_engine
 from guided.cli.options import add_options, collect_options, find_tools
 from guided.cli.results import describe_shortening, describe_speed, is_shortened, result_to_json
 from guided.cli.specification import GENERATION, add_specification, read_specification
@@ -60,7 +60,7 @@ exit codes: 0 done; 1 some requests of a batch failed; 2 bad input
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("prompt", nargs="?", help="the message to answer; - for standard input")
     add_specification(parser, required=False, generating=True)
     model = parser.add_argument_group("model")
@@ -91,16 +91,16 @@ def run(arguments: argparse.Namespace) -> int:
         with suppress(*([VocabularyError] if specification.options.get("allow_special_tokens") else [])):
             specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     if is_batch:
-        return Batch(arguments, specification, {**options, "n": n}).run(lambda: _engine(arguments))
+        return Batch(arguments, specification, {**options, "n": n}).run(lambda: _load_engine(arguments))
     text = _read_prompt(arguments.prompt)
     if "tools" in options:
         options["tools"] = find_tools(options["tools"], arguments.tool_tokens)
-    engine = _engine(arguments)
+    engine = _load_engine(arguments)
     grammar = specification.compile(engine.compiler, GENERATION) if specification is not None else None
     prompt = build_prompt(text, arguments)
-    streams = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
+    is_streaming = arguments.stream if arguments.stream is not None else sys.stdout.isatty() and not arguments.json
     try:
-        if streams and n == 1:
+        if is_streaming and n == 1:
             results = [_stream(engine, prompt, grammar, options, arguments.json)]
         else:
             with Progress("generating"):
@@ -133,11 +133,11 @@ def _read_prompt(prompt: str) -> str:
     return text
 
 
-def _describe_cut_off(tokens: int, max_tokens: int | None) -> str:
+def _describe_cut_off(token_count: int, max_tokens: int | None) -> str:
     """A note on an output that was cut off, with advice."""
-    if max_tokens is not None and tokens < max_tokens:
-        return f"cut off after {tokens} tokens, because the model's context is full"
-    return f"cut off after {tokens} tokens: --max-tokens allows more"
+    if max_tokens is not None and token_count < max_tokens:
+        return f"cut off after {token_count} tokens, because the model's context is full"
+    return f"cut off after {token_count} tokens: raise --max-tokens"
 
 
 def _check_flags(arguments: argparse.Namespace, n: int, has_specification: bool) -> None:

@@ -61,7 +61,7 @@ class Line:
         prompt: a string, or messages; None if there is an error.
         kind: the kind of the line's own specification, such as "schema" or "structural_tag"; "": none.
         value: the specification. A schema or a structural tag is kept as text, which preserves all digits of numbers.
-        value_offset: the offset of that text in the line.
+        value_offset: the offset in the line at which the text of a schema or a structural tag begins.
         options: the options in the line, including n.
         error: the error in the line; its span refers to `text`.
     """
@@ -106,10 +106,10 @@ def _iterate_lines(text: str) -> Iterator[Line]:
 def _check_id(line: Line, first_lines: dict[str | int, int]) -> Line:
     if line.error is not None:
         return line
-    first = first_lines.setdefault(line.id, line.number)
-    if first == line.number:
+    first_number = first_lines.setdefault(line.id, line.number)
+    if first_number == line.number:
         return line
-    return replace(line, error=_make_member_error(line.text, "id", f"line {first} has the same id {line.id!r}"))
+    return replace(line, error=_make_member_error(line.text, "id", f"line {first_number} has the same id {line.id!r}"))
 
 
 def _read_line(number: int, text: str) -> Line:
@@ -155,7 +155,7 @@ def _read_request(number: int, text: str, id: str | int, members: dict[str, Any]
 
 
 def _check_members(text: str, members: dict[str, Any]) -> None:
-    """Check names and types: exactly one prompt, at most one specification."""
+    """Check the names and types of members, and that there is exactly one prompt and at most one specification."""
     for name, value in members.items():
         if name not in _MEMBERS and name not in _OPTIONS:
             similar_name = find_closest_name(name, [*_MEMBERS, *_OPTIONS], cutoff=_MIN_SIMILARITY)
@@ -166,8 +166,10 @@ def _check_members(text: str, members: dict[str, Any]) -> None:
     if not any(name in members for name in _PROMPTS):
         raise SpecError("a request needs a prompt or messages", text=text)
     for names in (_PROMPTS, SPECIFICATIONS):
-        if len(present := [name for name in names if name in members]) > 1:
-            raise _make_member_error(text, present[1], f"{present[0]} and {present[1]} cannot both be given")
+        if len(present_names := [name for name in names if name in members]) > 1:
+            raise _make_member_error(
+                text, present_names[1], f"{present_names[0]} and {present_names[1]} cannot both be given"
+            )
 
 
 def _is_pair(value: object) -> bool:

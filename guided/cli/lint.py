@@ -43,7 +43,7 @@ _SEED: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_specification(parser, required=True, generating=True)
     add_vocabulary(parser)
 
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
     seconds = perf_counter() - begin
     with Progress("comparing terminals"):
-        lark = {"import_paths": specification.import_paths, **specification.options}
-        findings = lint_specification(grammar, specification.kind, specification.value, lark)
+        lark_options = {"import_paths": specification.import_paths, **specification.options}
+        findings = lint_specification(grammar, specification.kind, specification.value, lark_options)
     with Progress("measuring masks"):
         masks = _measure_masks(grammar)
     size = {"rules": len(grammar.grammar.rules), "positions": grammar.native.positions, "compile_ms": seconds * 1e3}
@@ -91,7 +91,7 @@ def _measure_masks(grammar: CompiledGrammar) -> dict[str, Any]:
     slowest, prefix = max(times)
     return {
         "measured": len(times),
-        "median_us": statistics.median(seconds for seconds, _ in times),
+        "median_us": statistics.median(microseconds for microseconds, _ in times),
         "slowest_us": slowest,
         "after": prefix[-60:].decode(errors="replace"),
     }

@@ -80,7 +80,7 @@ def load_engine(arguments: argparse.Namespace, *, describe: bool | None = None) 
 def _load(arguments: argparse.Namespace, describe: bool | None) -> Engine:
     try:
         with Progress("loading PyTorch"):
-            from guided.engine.engine import Engine  # before torch: it sets how torch's threads wait
+            from guided.engine.engine import Engine  # comes before torch, since it sets how torch's threads wait
 
             import torch  # isort: skip
             from guided.files.hub import find_model  # isort: skip

@@ -32,7 +32,7 @@ exit codes: 0 done; 2 bad input, or a model cannot be fetched
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument_group("models").add_argument(
         "--fetch",
         nargs="+",

@@ -1,4 +1,4 @@
-"""The options of a request, on the command line and in a line of --batch. Both become `guided.engine.request.Options`.
+"""The options of a request, on the command line and in a line of --batch, for `guided.engine.request.Options`.
 
 In: parsed arguments, or members of a JSON object. Out: the given options, by their Python names. This module checks
 types, and the engine checks values.
@@ -55,14 +55,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--think-first",
         type=_parse_think_first,
         metavar="N",
-        help="write at most N tokens of free text before the answer; 'answer': a free answer, which is then rewritten",
+        help="write at most N tokens of free text before the answer; 'answer': write a free answer, then rewrite it",
     )
     add("--heal-prompt", action="store_true", default=None, help="if a longer token could cross the end of "
         "a raw prompt, remove the last tokens of the prompt, and generate their text again")  # fmt: skip
     group = parser.add_argument_group("log probabilities (--json)")
     add = group.add_argument
-    add("--logprobs", type=integer(0), metavar="K", help="report them for each token and the K most likely tokens")
-    add("--prompt-logprobs", type=integer(0), metavar="K", help="the same for the tokens of the prompt")
+    add(
+        "--logprobs",
+        type=integer(0),
+        metavar="K",
+        help="report the log probabilities of each token and of the K most likely tokens",
+    )
+    add("--prompt-logprobs", type=integer(0), metavar="K", help="like --logprobs, for the tokens of the prompt")
     add(
         "--logprobs-mode",
         choices=("raw", "masked"),
@@ -72,7 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--score-forced",
         action="store_true",
         default=None,
-        help="also for forced tokens; costs one more forward pass",
+        help="also report the log probabilities of forced tokens; costs one more forward pass",
     )
 
 
@@ -147,7 +152,7 @@ def _add_length(group: argparse._ArgumentGroup) -> None:
 
 
 def collect_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options on the command line, including n. Tools are still names."""
+    """The options on the command line, including n. `tools` contains the names of tools, see `find_tools`."""
     specification_options = {name for names in OPTIONS_OF.values() for name in names}
     names = [name for name in LINE_OPTIONS if name not in specification_options]
     options = {name: value for name in names if (value := getattr(arguments, name)) is not None}
@@ -159,10 +164,10 @@ def collect_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_line_options(members: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a line.
+    """Check the options of a line, and return them.
 
     Raises:
-        TypeError: (option name, expected type).
+        TypeError: a value has a wrong type. The arguments are the option's name and the expected type.
     """
     for name, value in members.items():
         expected, fits = (LINE_OPTIONS | GRAMMAR_OPTIONS)[name]
@@ -218,7 +223,7 @@ def _are_grammars(value: object) -> bool:
 
 
 def _parse_think_first(text: str) -> int | str:
-    """The argument of --think-first."""
+    """Parse the argument of --think-first."""
     return text if text == "answer" else integer(1)(text)
 
 
@@ -260,4 +265,4 @@ GRAMMAR_OPTIONS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("start", "semantics", "lexer", "postlex", "root"), _TEXT),
     "grammars": ("an object of texts and schemas", _are_grammars),
 }
-"""The same for the options of grammars, which the compiler takes, not the engine."""
+"""Like `LINE_OPTIONS`, for the options of Lark and GBNF grammars, which go to the compiler instead of the engine."""

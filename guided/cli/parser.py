@@ -47,36 +47,37 @@ class Parser(argparse.ArgumentParser):
         """As in `argparse`, but the command itself reports an argument that it does not know."""
         self._words = list(args or ())
         self._refuse_repeated()
-        parsed, rest = super().parse_known_args(args, namespace)
-        if rest:
-            self.error(self._describe_unknown(rest[0]))
-        return parsed, rest
+        result, unknown_arguments = super().parse_known_args(args, namespace)
+        if unknown_arguments:
+            self.error(self._describe_unknown(unknown_arguments[0]))
+        return result, unknown_arguments
 
     def _refuse_repeated(self) -> None:
         """Refuse an option that is given twice, since one value would be ignored."""
-        seen = set[str]()
+        given_names = set[str]()
         for word in self._words[: self._words.index("--")] if "--" in self._words else self._words:
             action = self._option_string_actions.get(word.split("=")[0])
             if isinstance(action, argparse._StoreAction):
-                if action.dest in seen:
+                if action.dest in given_names:
                     self.error(f"{action.option_strings[-1]} is given twice")
-                seen.add(action.dest)
+                given_names.add(action.dest)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with a suggestion."""
         raise UsageError(self.prog, self._reword(message))
 
     def _reword(self, message: str) -> str:
-        if unknown := re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from ", message):
-            commands = [*self._commands(), *self._option_string_actions]
-            return f"unknown command {unknown[1]!r}{_suggest(unknown[1], commands) or _list_commands(self._commands())}"
+        if unknown_match := re.match(r"argument COMMAND: invalid choice: '(.*)' \(choose from ", message):
+            names = self._command_names()
+            suggestion = _suggest(unknown_match[1], [*names, *self._option_string_actions])
+            return f"unknown command {unknown_match[1]!r}{suggestion or _list_commands(names)}"
         if message.endswith(("is required", "are required")) or "are required: " in message:
             # The missing argument may have been misspelled.
             options = [word.split("=")[0] for word in self._words if word.startswith("--") and word != "--"]
             unknown_option = next((option for option in options if option not in self._option_string_actions), None)
             if unknown_option is not None:
                 return self._describe_unknown(unknown_option)
-            return f"a command is missing{_list_commands(self._commands())}" if "COMMAND" in message else message
+            return f"a command is missing{_list_commands(self._command_names())}" if "COMMAND" in message else message
         return message
 
     def _describe_unknown(self, word: str) -> str:
@@ -91,7 +92,7 @@ class Parser(argparse.ArgumentParser):
         choices = (action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction))
         return next(choices, {})
 
-    def _commands(self) -> list[str]:
+    def _command_names(self) -> list[str]:
         return list(self._subparsers_by_name())
 
 

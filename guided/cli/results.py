@@ -63,21 +63,20 @@ def is_shortened(result: Result) -> bool:
 
 def describe_shortening(result: Result) -> str:
     """How much probability the budget removed, in one line."""
-    bound, choices = result.budget_bound, len(result.removed_log_masses)
-    excluded = (
-        f"at {bound.steps} of {choices} choices the budget excluded or penalized tokens that the specification allows"
-    )
+    bound, choice_count = result.budget_bound, len(result.removed_log_masses)
+    steps = f"at {bound.steps} of {choice_count} choices"
+    excluded = f"{steps} the budget excluded or penalized tokens that the specification allows"
     share = f"{bound.mass / bound.steps:.0%} of the probability there"
     return f"shortened to fit --max-tokens: {excluded} ({share}); raise --max-tokens for a longer answer"
 
 
 def describe_speed(result: Result) -> str:
     """The number of tokens and the speed, in one line."""
-    forced = len(result.tokens) - sum(result.token_masks)
-    parts = [f"{len(result.tokens)} tokens, {forced} of them forced", f"{result.timings.total:.1f} s"]
-    parts += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]
+    forced_count = len(result.tokens) - sum(result.token_masks)
+    phrases = [f"{len(result.tokens)} tokens, {forced_count} of them forced", f"{result.timings.total:.1f} s"]
+    phrases += [f"{result.tokens_per_second:.1f} tokens/s", f"seed {result.seed}"]
     if result.timings.drafted_tokens:
-        parts.append(f"{result.timings.accepted_drafts} of {result.timings.drafted_tokens} drafted tokens accepted")
+        phrases.append(f"{result.timings.accepted_drafts} of {result.timings.drafted_tokens} drafted tokens accepted")
     if result.timings.mask:
-        parts.append(f"mask {statistics.median(result.timings.mask_us):.0f} us")
-    return "; ".join(parts)
+        phrases.append(f"mask {statistics.median(result.timings.mask_us):.0f} us")
+    return "; ".join(phrases)

@@ -32,12 +32,12 @@ exit codes: 0 done; 2 bad input, or no text is short enough
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_specification(parser, required=True, generating=True)
     group = parser.add_argument_group("sampling")
     group.add_argument("--n", type=integer(1), default=1, metavar="N", help="the number of texts (default: 1)")
     group.add_argument(
-        "--seed", type=integer(0), metavar="N", help="the same seed gives the same texts (a random seed)"
+        "--seed", type=integer(0), metavar="N", help="the same seed gives the same texts (default: a random seed)"
     )
     group.add_argument(
         "--max-length",
@@ -59,9 +59,9 @@ def run(arguments: argparse.Namespace) -> int:
     specification = read_specification(arguments)
     assert specification is not None
     grammar = specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
-    shortest = GrammarMatcher(grammar).min_tokens_to_finish() - 1
-    if shortest > arguments.max_length:
-        raise InputError(f"the shortest text has {shortest} bytes, but --max-length is {arguments.max_length}")
+    min_length = GrammarMatcher(grammar).min_tokens_to_finish() - 1
+    if min_length > arguments.max_length:
+        raise InputError(f"the shortest text has {min_length} bytes, but --max-length is {arguments.max_length}")
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
     generator = random.Random(seed)
     texts = []

@@ -1,4 +1,4 @@
-"""`guided serve`: serves a model with OpenAI's API."""
+"""`guided serve`: serves a model over HTTP, with the APIs of OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _END_SECONDS: Final = 8  # to end the process, after all requests are finished o
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     parser.add_argument("model", nargs="?", default=DEFAULT_MODEL, metavar="MODEL", help=MODEL_HELP)
     add_model_options(parser.add_argument_group("model"))
     add_serve_options(parser)
@@ -165,9 +165,9 @@ async def _serve(
         if server.engine.chat_template is None:
             route, body = "completions", '"prompt": "A river:"'
         body = f'{{{body}, "temperature": 0, "regex": "[A-Z][a-z]{{2,14}}"}}'
-        where, option = ("", "") if uds is None else (f" (the socket {uds})", f"--unix-socket {shlex.quote(uds)} ")
+        location, option = ("", "") if uds is None else (f" (the socket {uds})", f"--unix-socket {shlex.quote(uds)} ")
         name = server.settings.model_name
-        note(f"serving {name} at {address}/v1{where}; try\n  curl {option}{address}/v1/{route} -d '{body}'")
+        note(f"serving {name} at {address}/v1{location}; try\n  curl {option}{address}/v1/{route} -d '{body}'")
         if uds is None:  # browsers cannot open Unix sockets
             note(f"open {address}/ in a browser for the inspector")
     stop_task = asyncio.ensure_future(stop.wait())
@@ -212,7 +212,8 @@ def _open_listener(arguments: argparse.Namespace) -> socket.socket:
     except OSError as error:
         raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
     # asyncio sets TCP_NODELAY only on sockets with TCP's protocol number, which this one lacks. Without TCP_NODELAY,
-    # each part of an answer waits up to 40 ms until the client acknowledges the previous part. Connections inherit it.
+    # each part of an answer waits up to 40 ms until the client acknowledges the previous part. Connections inherit the
+    # option.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -221,8 +222,8 @@ def _open_unix_listener(path: str) -> socket.socket:
     """A listening Unix socket at a path. Removes a socket that an earlier server left there."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), socket.socket(socket.AF_UNIX) as other:
-            other.connect(path)
+        with contextlib.suppress(ConnectionRefusedError, FileNotFoundError), socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(path)
             raise InputError(f"cannot listen at {path}: another server is listening there")
         if Path(path).is_socket():
             Path(path).unlink()

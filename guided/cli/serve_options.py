@@ -46,7 +46,7 @@ def _add_network(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_access(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--served-model-name", metavar="NAME", help="how requests name the model (default: MODEL)")
+    group.add_argument("--served-model-name", metavar="NAME", help="how requests name the model (default: from MODEL)")
     group.add_argument(
         "--api-key",
         action="append",
@@ -222,7 +222,7 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _read_tools_and_reasoning(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings for tools and reasoning."""
+    """The settings for tools and reasoning. InputError: an option requires another one that is missing."""
     if arguments.tool_tokens is not None and not arguments.tools:
         raise InputError("--tool-tokens belongs to --tool, which is not given")
     if arguments.reasoning_begin is not None and not arguments.reasoning_end:

@@ -76,9 +76,11 @@ class Specification:
             case "gbnf":
                 return compiler.compile_gbnf(self.value, **self.options)
             case "structural_tag":
-                allowed = self.options.get("allow_special_tokens", False)
+                allow_special_tokens = self.options.get("allow_special_tokens", False)
                 schema_options = self.schema_options(base).non_defaults()
-                return compiler.compile_structural_tag(self.value, allow_special_tokens=allowed, **schema_options)
+                return compiler.compile_structural_tag(
+                    self.value, allow_special_tokens=allow_special_tokens, **schema_options
+                )
             case "choice":
                 return compiler.compile_choice(self.value)
             case _:
@@ -201,7 +203,7 @@ class _ListGrammars(argparse.Action):
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
     defaults = GENERATION if generating else DEFAULTS
     spacing, numbers, escapes, constants = defaults.whitespace, defaults.numbers, defaults.escapes, defaults.constants
-    others = "only members that the schema names" if generating else "any members"
+    default_members = "only members that the schema names" if generating else "any members"
     group = parser.add_argument_group("JSON (--schema)")
     add = group.add_argument
     add(
@@ -215,7 +217,7 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     add("--property-order", choices=("declared", "any"), help="the order of members in objects (default: declared)")
     members = group.add_mutually_exclusive_group()
     members.add_argument("--closed", dest="additional_properties", action="store_false", default=None,
-        help=f"no additional members where the schema does not mention them (default: {others})")  # fmt: skip
+        help=f"no additional members where the schema does not mention them (default: {default_members})")  # fmt: skip
     members.add_argument("--open", dest="additional_properties", action="store_true", default=None,
         help="additional members wherever the schema allows them")  # fmt: skip
     add("--numbers", choices=("json", "plain", "plain_integers"),
@@ -287,9 +289,9 @@ def read_specification(arguments: argparse.Namespace, *, allows_other_kinds: boo
     options = specification_options(arguments, "schema" if kind == "type" else kind)
     for name in dict.fromkeys(name for names in OPTIONS_OF.values() for name in names):
         if getattr(arguments, name) is not None and name not in options and not allows_other_kinds:
-            needs = " or ".join(to_flag(kind) for kind, names in OPTIONS_OF.items() if name in names)
-            instead = f", not to {to_flag(kind)}" if kind else ", which is not given"
-            raise InputError(f"{to_flag(name, getattr(arguments, name))} belongs to {needs}{instead}")
+            required_flags = " or ".join(to_flag(kind) for kind, names in OPTIONS_OF.items() if name in names)
+            explanation = f", not to {to_flag(kind)}" if kind else ", which is not given"
+            raise InputError(f"{to_flag(name, getattr(arguments, name))} belongs to {required_flags}{explanation}")
     if not kind:
         return None
     text: str = getattr(arguments, kind)
@@ -317,7 +319,7 @@ def read_specification(arguments: argparse.Namespace, *, allows_other_kinds: boo
 
 
 def _import(name: str) -> Any:
-    """The object MODULE:NAME. Modules in the current folder are found, too."""
+    """Import the object MODULE:NAME. Modules in the current folder are found, too."""
     module, _, path = name.partition(":")
     if not module or not path or module.startswith("."):
         raise InputError(f"--type {name} is not of the form MODULE:NAME, such as orders:Order")
@@ -325,27 +327,29 @@ def _import(name: str) -> Any:
         sys.path.insert(0, "")
     try:
         value: Any = import_module(module)
-        for part in path.split("."):
-            value = getattr(value, part)
+        for attribute in path.split("."):
+            value = getattr(value, attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"--type {name}: {error}") from None
-    except Exception as error:  # the module's own code
+    except Exception as error:  # raised by the module's own code
         frame = extract_tb(error.__traceback__)[-1]
         location = (
             "" if frame.filename.startswith("<") else f" ({frame.filename}, line {frame.lineno})"
-        )  # no frame of importlib
+        )  # not for a frame of `<frozen importlib>`
         reason = f"{module} cannot be imported: {type(error).__name__}: {error}{location}"
         raise InputError(f"--type {name}: {reason}") from None
     return value
 
 
-def _read_json_text(argument: str, what: str) -> str:
+def _read_json_text(argument: str, description: str) -> str:
     """The text of a JSON object: the argument itself, or the content of a file."""
     if argument.lstrip().startswith("{"):
         return argument
-    text = read_text(argument, f"{what} on the command line must begin with {{")
+    text = read_text(argument, f"{description} on the command line must begin with {{")
     if not text.strip():
-        raise InputError(f"{'standard input' if argument == '-' else argument} is empty, but must contain {what}")
+        raise InputError(
+            f"{'standard input' if argument == '-' else argument} is empty, but must contain {description}"
+        )
     return text
 
 
@@ -364,7 +368,7 @@ def _parse_choices(text: str) -> list[str]:
 
 def _parse_pairs(text: str) -> list[tuple[str, str]]:
     pairs = []
-    for part in text.split():
-        is_repeated = len(part) > 1 and part.endswith("+")
-        pairs.append((part[:-1] if is_repeated else part, "+" if is_repeated else "1"))
+    for item in text.split():
+        is_repeated = len(item) > 1 and item.endswith("+")
+        pairs.append((item[:-1] if is_repeated else item, "+" if is_repeated else "1"))
     return pairs

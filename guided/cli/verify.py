@@ -42,18 +42,21 @@ examples:
 exit codes: 0 every token was allowed; 1 a token was not allowed; 2 bad input
 """
 
-_LINE: Final = 'a line must be an array of token ids, or an object {"tokens": [id, ...]}'
+_LINE_FORM: Final = 'a line must be an array of token ids, or an object {"tokens": [id, ...]}'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Add the arguments of the command."""
     add_specification(parser, required=True, generating=True)
     add_vocabulary(parser)
     group = parser.add_argument_group("outputs")
     group.add_argument("--ids", metavar="FILE", help="a file with the token ids of one output on each line, see below")
     add_texts(group, "encode and verify")
     group.add_argument(
-        "--max-tokens", type=integer(0), metavar="N", help="the budget of each output, in tokens of its text (none)"
+        "--max-tokens",
+        type=integer(0),
+        metavar="N",
+        help="the budget of each output, in tokens of its text (default: none)",
     )
 
 
@@ -98,13 +101,13 @@ def _read_lines(file: str) -> list[tuple[str, list[int]]]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{source}, line {number} is not JSON: {error}; {_LINE}") from None
+            raise InputError(f"{source}, line {number} is not JSON: {error}; {_LINE_FORM}") from None
         ids = value.get("tokens") if isinstance(value, dict) else value
         if not isinstance(ids, list) or not all(type(id) is int and abs(id) < 1 << 63 for id in ids):
-            raise InputError(f"{source}, line {number} is {brief(line)}; {_LINE}")
+            raise InputError(f"{source}, line {number} is {brief(line)}; {_LINE_FORM}")
         outputs.append((f"line {number}", ids))
     if not outputs:
-        raise InputError(f"{source} contains no outputs; {_LINE}")
+        raise InputError(f"{source} contains no outputs; {_LINE_FORM}")
     return outputs
 
 
@@ -148,17 +151,17 @@ def _print(name: str, masks: Masks) -> None:
 
 def _to_json(name: str, masks: Masks) -> dict[str, Any]:
     refusal = _find_refusal(masks)
-    refused: dict[str, Any] | None = None
+    refused_token: dict[str, Any] | None = None
     if refusal is not None:
         assert masks.refused_at is not None
-        refused = {
+        refused_token = {
             "position": masks.refused_at,
             "id": int(masks.ids[masks.refused_at]),
             "token": refusal.token,
             "offset": refusal.start,
             "reason": refusal.explanation.reason,
             "expected": str(refusal.explanation.expected),
-            "places": [part or "(root)" for part in refusal.explanation.places],
+            "places": [place or "(root)" for place in refusal.explanation.places],
             "refused_by": list(refusal.explanation.refused_by),
         }
     return {
@@ -166,5 +169,5 @@ def _to_json(name: str, masks: Masks) -> dict[str, Any]:
         "tokens": len(masks),
         "allowed": refusal is None,
         "complete": masks.is_complete,
-        "refused": refused,
+        "refused": refused_token,
     }

@@ -39,12 +39,13 @@ def load_vocabulary(arguments: argparse.Namespace) -> Vocabulary:
     """The vocabulary on the command line.
 
     Raises:
-        InputError: there is no such vocabulary. VocabularyError: its file cannot be read.
+        InputError: there is no such vocabulary, or --eos is malformed, missing, or has no effect. VocabularyError: the
+            file cannot be read.
     """
     name: str = arguments.vocabulary
-    ends = _parse_ids(arguments.eos)
+    end_ids = _parse_ids(arguments.eos)
     if name == "bytes":
-        if ends is not None:
+        if end_ids is not None:
             raise InputError("--eos applies to tokenizer files, not to --vocabulary bytes")
         return byte_vocabulary()
     if not name:
@@ -53,32 +54,32 @@ def load_vocabulary(arguments: argparse.Namespace) -> Vocabulary:
     if not path.exists():
         path = _find_model(name)
     with Progress(f"reading {path.name}"):
-        return _read_file(path, ends)
+        return _read_file(path, end_ids)
 
 
-def _read_file(path: Path, ends: list[int] | None) -> Vocabulary:
+def _read_file(path: Path, end_ids: list[int] | None) -> Vocabulary:
     lower_name = path.name.lower()
     if path.is_dir():
         path = path / "tokenizer.json"
         if not path.is_file():
             raise InputError(f"{path.parent} contains no tokenizer.json")
-        return Vocabulary.from_huggingface(str(path), eos_token_ids=ends)
+        return Vocabulary.from_huggingface(str(path), eos_token_ids=end_ids)
     if lower_name.endswith(".gguf"):
-        return Vocabulary.from_gguf(path, eos_token_ids=ends)
+        return Vocabulary.from_gguf(path, eos_token_ids=end_ids)
     if lower_name.endswith(".json"):
-        read = Vocabulary.from_tekken if "tekken" in lower_name else Vocabulary.from_huggingface
-        return read(str(path), eos_token_ids=ends)
+        reader = Vocabulary.from_tekken if "tekken" in lower_name else Vocabulary.from_huggingface
+        return reader(str(path), eos_token_ids=end_ids)
     if lower_name.endswith(".tiktoken"):
-        if ends is None:
+        if end_ids is None:
             raise InputError(f"{path.name} does not name the end tokens: give their ids with --eos ID,ID")
-        return Vocabulary.from_tiktoken(path, eos_token_ids=ends)
+        return Vocabulary.from_tiktoken(path, eos_token_ids=end_ids)
     if lower_name.endswith(".model") or ".model." in lower_name:
-        return Vocabulary.from_sentencepiece(path, eos_token_ids=ends)
+        return Vocabulary.from_sentencepiece(path, eos_token_ids=end_ids)
     raise InputError(f"{path}: unknown kind of tokenizer file; see --vocabulary in --help")
 
 
 def _find_model(name: str) -> Path:
-    """The file of a model with this name; downloads it if necessary."""
+    """The file from which the tokenizer of a model is read; downloads it if necessary."""
     try:
         from guided.files.hub import find_model, model_names
         from guided.files.huggingface import HubName, fetch_tokenizer
@@ -98,6 +99,6 @@ def _parse_ids(text: str | None) -> list[int] | None:
     if text is None:
         return None
     try:
-        return [int(part) for part in text.split(",")]
+        return [int(number) for number in text.split(",")]
     except ValueError:
         raise InputError(f"--eos takes ids separated by commas, not {text!r}") from None

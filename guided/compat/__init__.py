@@ -1,1 +1,1 @@
-"""Other libraries' interfaces over guided: a program changes only an import."""
+"""The interfaces of other libraries, implemented with guided: a program changes only its import."""

@@ -1,7 +1,7 @@
 """Views of bitmask rows at a memory address, which some libraries pass instead of an array. In: an address and a shape.
 Out: an array.
 
-Only null and misaligned addresses can be detected. As in those libraries, the caller is responsible for the rest.
+Only null and misaligned addresses can be detected. As in those libraries, the caller must pass valid memory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Removes the anchors around a pattern of Rust's crate `regex`. In: a pattern that must match a whole text. Out: the
-same pattern without the anchors that have no effect. Cost: linear in the length of the pattern.
+"""Removes the anchors around a pattern of Rust's crate `regex`. In: a pattern that must match a whole text. Out: an
+equivalent pattern without anchors at the ends of its top-level alternatives. Cost: linear in the length of the pattern.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def strip_anchors(pattern: str) -> str:
     Raises:
         SpecError: a group is closed that was not opened.
     """
-    pieces, depth, class_depth, begin = [], 0, 0, 0
+    alternatives, depth, class_depth, begin = [], 0, 0, 0
     for match in _PIECE.finditer(pattern):
         if match[0][0] == "[":
             class_depth += 1
@@ -30,23 +30,25 @@ def strip_anchors(pattern: str) -> str:
             class_depth -= match[0] == "]"
         elif match[0] in ("(", ")"):
             depth += 1 if match[0] == "(" else -1
-            if depth < 0 and not _SETS_VERBOSE.search(pattern):  # in a verbose pattern, it may be in a comment
+            if depth < 0 and not _SETS_VERBOSE.search(
+                pattern
+            ):  # in a verbose pattern, the parenthesis may be in a comment
                 raise SpecError("unopened group", text=pattern, span=match.span(), hint=r"write \) for a parenthesis")
         elif match[0] == "|" and depth == 0:
-            pieces.append(pattern[begin : match.start()])
+            alternatives.append(pattern[begin : match.start()])
             begin = match.end()
-    pieces.append(pattern[begin:])
-    return "|".join(_strip_end(_ANCHORS_AT_START.sub(r"\1", piece)) for piece in pieces)
+    alternatives.append(pattern[begin:])
+    return "|".join(_strip_end(_ANCHORS_AT_START.sub(r"\1", each)) for each in alternatives)
 
 
 def _strip_end(pattern: str) -> str:
     """Remove `$` and `\\z` at the end."""
     end = len(pattern)
     while length := 1 if pattern.endswith("$", 0, end) else 2 * pattern.endswith(r"\z", 0, end):
-        begin = last = end - length
+        begin = anchor_start = end - length
         while pattern.endswith("\\", 0, begin):
             begin -= 1
-        if (last - begin) % 2:  # it is escaped
+        if (anchor_start - begin) % 2:  # the anchor is escaped
             break
-        end = last
+        end = anchor_start
     return pattern[:end]

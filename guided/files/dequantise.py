@@ -203,8 +203,9 @@ def _q3_k(rows: Bytes) -> Floats:
 
 
 def _read_k_scales(rows: Bytes) -> tuple[Floats, Floats]:
-    """Scales and offsets of the 8 groups of Q4_K and Q5_K: scale, offset, and 12 bytes with 6 bits for each group.
+    """The scales and offsets of the 8 groups of Q4_K and Q5_K.
 
+    Fields: the block's scale, its offset, and 12 bytes with 6 bits for the scale and 6 for the offset of each group.
     Bytes 0 to 3 hold the scales of groups 0 to 3 in their low six bits, and the two high bits of the scales of groups 4
     to 7 in their high two bits. Bytes 4 to 7 hold the offsets in the same way. Bytes 8 to 11 hold the four low bits of
     the scales and offsets of groups 4 to 7.

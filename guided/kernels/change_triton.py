@@ -1,8 +1,9 @@
 """Applies bans, bias and penalties to a batch, in two Triton kernels.
 
-In: the rows that `scan_kernel` has copied, and the lists of ids in a `ChoiceTable`. The copies already include the
-table's mask, ramp (a penalty on some tokens) and `permitted`. Out: the changed rows, and the statistics of their blocks
-for `pick_kernel`. The rules and their order are the same as in `_change_logits` in choose_batch.py.
+In: the rows that `scan_kernel` (choose_triton.py) has copied, and the lists of ids in a `ChoiceTable`. The copies
+already include the table's mask, ramp (a penalty on some tokens) and `permitted`. Out: the changed rows, and the
+statistics of their blocks for `pick_kernel` (choose_triton.py). The rules and their order are the same as in
+`_change_logits` in choose_batch.py.
 
 `change_kernel` has a program for each row with changes. It reads the row's lists in order, with a barrier before each,
 because an id may be in several lists. It counts the allowed logits that it removes, so it need not read the row to know
@@ -47,10 +48,10 @@ def _count(row: tl.tensor, ids: tl.tensor, begin: tl.tensor, end: tl.tensor, siz
 
 @triton.jit
 def change_kernel(
-    work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, parts: tl.tensor, out: tl.tensor, banned: tl.tensor,
+    work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, stats: tl.tensor, out: tl.tensor, banned: tl.tensor,
     banned_starts: tl.tensor, ends: tl.tensor, end_starts: tl.tensor, biased: tl.tensor, biases: tl.tensor,
     bias_starts: tl.tensor, seen: tl.tensor, counts: tl.tensor, seen_starts: tl.tensor, repetitions: tl.tensor,
-    presences: tl.tensor, frequencies: tl.tensor, size: tl.tensor, blocks: tl.tensor, count: tl.constexpr,
+    presences: tl.tensor, frequencies: tl.tensor, size: tl.tensor, blocks: tl.tensor, stat_count: tl.constexpr,
     padded: tl.constexpr, columns: tl.constexpr,
 ) -> None:  # fmt: skip
     """Apply the lists of a choice to its row. Grid: (rows of `work`,)."""
@@ -58,11 +59,11 @@ def change_kernel(
     choice = tl.load(changed + slot)
     row = work + slot.to(tl.int64) * work_stride
     block_indices = tl.arange(0, padded)
-    part = parts + (choice * blocks + block_indices) * count
-    greatest = tl.load(part + 0, mask=block_indices < blocks, other=-float("inf"))
-    has_nan = tl.load(part + 3, mask=block_indices < blocks, other=0.0)
+    block_stats = stats + (choice * blocks + block_indices) * stat_count
+    greatest = tl.load(block_stats + 0, mask=block_indices < blocks, other=-float("inf"))
+    has_nan = tl.load(block_stats + 3, mask=block_indices < blocks, other=0.0)
     was_allowed = tl.max(((greatest > -float("inf")) | (has_nan > 0)).to(tl.int32), 0)
-    allowed_left = tl.sum(tl.load(part + 10, mask=block_indices < blocks, other=0.0), 0).to(tl.int32)
+    allowed_left = tl.sum(tl.load(block_stats + 10, mask=block_indices < blocks, other=0.0), 0).to(tl.int32)
 
     begin, end = tl.load(banned_starts + choice), tl.load(banned_starts + choice + 1)
     allowed_left -= _count(row, banned, begin, end, size)
@@ -99,9 +100,9 @@ def change_kernel(
 
 @triton.jit
 def rescan_kernel(
-    work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, scales: tl.tensor, parts: tl.tensor, bests: tl.tensor,
-    tops: tl.tensor, size: tl.tensor, blocks: tl.tensor, chunks: tl.tensor, block: tl.constexpr, count: tl.constexpr,
-    chunk: tl.constexpr,
+    work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, scales: tl.tensor, stats: tl.tensor, bests: tl.tensor,
+    tops: tl.tensor, size: tl.tensor, blocks: tl.tensor, chunks: tl.tensor, block: tl.constexpr,
+    stat_count: tl.constexpr, chunk: tl.constexpr,
 ) -> None:  # fmt: skip
     """Recompute the statistics that `scan_kernel` stored for a block, after all changes. Grid: (rows, blocks)."""
     slot, block_index = tl.program_id(0), tl.program_id(1)
@@ -109,7 +110,7 @@ def rescan_kernel(
     offsets = block_index * block + tl.arange(0, block)
     y = tl.load(work + slot.to(tl.int64) * work_stride + offsets, mask=offsets < size, other=-float("inf"))
     greatest, best = tl.max(y, 0, return_indices=True)
-    out = parts + (choice * blocks + block_index) * count
+    out = stats + (choice * blocks + block_index) * stat_count
     tl.store(out + 0, greatest)
     tl.store(out + 1, sum_of_exponentials(y, greatest, 1.0))
     tl.store(out + 2, sum_of_exponentials(y, greatest, tl.load(scales + choice)))

@@ -32,7 +32,7 @@ _INTS: Final = ("row", "allowed", "specified", "ramped", "permitted", "slot", "t
 _FLOATS: Final = ("ramp", "scale", "min_p", "repetition", "presence", "frequency")
 _LISTS: Final = {"banned": None, "ends": None, "biased": "bias", "seen": "counts"}
 """The lists of ids in `Changes` -> the names of the lists with a number for each id, if any."""
-_PARTS: Final = ("choice", "id", "number", "start")
+_PAIR_FIELDS: Final = ("choice", "id", "number", "start")
 _ALIGNMENT: Final = 4  # in numbers: 16 bytes. Triton recompiles a kernel for pointers with less alignment
 _NO_CHANGES: Final = (1.0, 0.0, 0.0)  # repetition, presence, frequency
 
@@ -116,31 +116,33 @@ def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: to
     subsets = _list_subsets(choices)
     slots = {index: slot for slot, index in enumerate(subsets["changed"])}
     choice_numbers = [
-        _choice_numbers(choice, row, slots.get(index, -1), masks)
+        _list_numbers(choice, row, slots.get(index, -1), masks)
         for index, (choice, row) in enumerate(zip(choices, rows, strict=True))
     ]
     arrays: dict[str, npt.NDArray[Any] | Rows] = {
-        "doubles": _columns([line[0] for line in choice_numbers], np.float64),
-        "ints": _columns([line[1] for line in choice_numbers], np.int32),
-        "floats": _columns([line[2] for line in choice_numbers], np.float32),
+        "doubles": _transpose([numbers[0] for numbers in choice_numbers], np.float64),
+        "ints": _transpose([numbers[1] for numbers in choice_numbers], np.int32),
+        "floats": _transpose([numbers[2] for numbers in choice_numbers], np.float32),
         "masks": masks.rows,
     }
     arrays |= {name: np.array(indices, np.int32) for name, indices in subsets.items()}
-    lists = _id_lists(choices) if subsets["changed"] else {}
-    for name, parts in lists.items():
-        arrays |= {f"{name} {part}": array for part, array in parts.items()}
+    lists = _build_id_lists(choices) if subsets["changed"] else {}
+    for name, arrays_by_field in lists.items():
+        arrays |= {f"{name} {field_name}": array for field_name, array in arrays_by_field.items()}
     tensors = send_arrays(arrays, device)
     columns: dict[str, Any] = {}
     for kind, names in (("doubles", _DOUBLES), ("ints", _INTS), ("floats", _FLOATS)):
         columns |= dict(zip(names, tensors[kind][:, : len(choices)], strict=True))
     no_pairs = Pairs(tensors["ints"][0, :0], tensors["ints"][0, :0], tensors["floats"][0, :0], tensors["ints"][0, :0])
     for name in _LISTS:
-        columns[name] = Pairs(*(tensors[f"{name} {part}"] for part in _PARTS)) if name in lists else no_pairs
+        columns[name] = (
+            Pairs(*(tensors[f"{name} {field_name}"] for field_name in _PAIR_FIELDS)) if name in lists else no_pairs
+        )
     columns |= {name: tensors[name] for name in subsets}
     return ChoiceTable(size, tensors["masks"], **columns)
 
 
-def _columns(choice_numbers: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
+def _transpose(choice_numbers: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
     """Transpose the numbers: a row for each column, padded so that each row begins at an aligned address."""
     out = np.zeros((len(choice_numbers[0]), -(-len(choice_numbers) // _ALIGNMENT) * _ALIGNMENT), dtype)
     out[:, : len(choice_numbers)] = np.array(choice_numbers, dtype).T
@@ -164,7 +166,7 @@ class _Masks:
         return len(self.rows) - 1
 
 
-def _choice_numbers(
+def _list_numbers(
     choice: Choice, row: int, slot: int, masks: _Masks
 ) -> tuple[tuple[float, float], tuple[int, ...], tuple[float, ...]]:
     """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
@@ -195,8 +197,8 @@ def _choice_numbers(
     )
 
 
-def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """The arrays of `Pairs` for each list of ids, named as in `_PARTS`."""
+def _build_id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """The arrays of `Pairs` for each list of ids, named as in `_PAIR_FIELDS`."""
     lists_by_name = dict[str, dict[str, npt.NDArray[Any]]]()
     for name, weight in _LISTS.items():
         ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
@@ -216,7 +218,7 @@ def _id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]
 
 
 def _list_subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:
-    """The indices of the choices that only some steps process."""
+    """For each optional step, the indices of the choices that need it."""
     return {
         "changed": [i for i, choice in enumerate(choices) if choice.changes is not None],
         "thinned": [i for i, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],

@@ -46,24 +46,24 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
         for key, tensor in tensors.items()
     }
     for logits, choices, first in requests:
-        last = rows[id(logits)] - len(choices)  # the largest possible first row
-        if not (last == 0 if first is None else 0 <= first <= last):
+        max_first = rows[id(logits)] - len(choices)
+        if not (max_first == 0 if first is None else 0 <= first <= max_first):
             description = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
             raise ValueError(f"cannot make {description}" + ("" if first is None else f" from row {first}"))
     on_cpu = all(tensor.is_cpu for tensor in tensors.values())
-    chosen = _choose_on_cpu(requests) if on_cpu else DeviceChoices(requests)
-    return LaunchedChoices(requests, chosen, perf_counter() - begin)
+    chosen_tokens = _choose_on_cpu(requests) if on_cpu else DeviceChoices(requests)
+    return LaunchedChoices(requests, chosen_tokens, perf_counter() - begin)
 
 
 class LaunchedChoices:
-    """The tokens of a batch, which may still be being chosen."""
+    """The tokens of a batch, while a device may still be choosing them."""
 
     def __init__(self, requests: Sequence[Choose], rows: Rows | DeviceChoices, seconds: float) -> None:
         self._requests, self._rows, self._seconds = requests, rows, seconds
 
     @property
     def tokens(self) -> Tensor:
-        """The token of each row, int64 (rows,), on the device of the logits, which may still be computing them.
+        """The token of each row, int64 (rows,), on the device of the logits, which may still be choosing the tokens.
 
         The token is arbitrary in rows without a possible token and in `repeated_rows`.
         """
@@ -94,23 +94,29 @@ def _choose_on_cpu(requests: Sequence[Choose]) -> Rows:
     choices, rows = list[Choice](), list[Any]()
     for logits, request_choices, first in requests:
         if id(logits) not in tensor_by_id:
-            contiguous = logits if logits.stride(1) == 1 else logits.contiguous()
-            tensor_by_id[id(logits)] = contiguous, contiguous.data_ptr(), 4 * contiguous.stride(0), contiguous.shape[1]
+            contiguous_logits = logits if logits.stride(1) == 1 else logits.contiguous()
+            tensor_by_id[id(logits)] = (
+                contiguous_logits,
+                contiguous_logits.data_ptr(),
+                4 * contiguous_logits.stride(0),
+                contiguous_logits.shape[1],
+            )
         _, address, stride, width = tensor_by_id[id(logits)]
         rows += [
-            _native_row(address + i * stride, width, choice) for i, choice in enumerate(request_choices, first or 0)
+            _make_native_row(address + i * stride, width, choice)
+            for i, choice in enumerate(request_choices, first or 0)
         ]
         choices += request_choices
     chosen_rows = _kernels.choose_rows(rows, torch.get_num_threads())
-    return [_to_answer(row, choice) for row, choice in zip(chosen_rows, choices, strict=True)]
+    return [_read_row(row, choice) for row, choice in zip(chosen_rows, choices, strict=True)]
 
 
-def _native_row(address: int, width: int, choice: Choice) -> Any:
+def _make_native_row(address: int, width: int, choice: Choice) -> Any:
     params, ramp = choice.params, choice.ramp
     return (
         address, width, choice.size, choice.allowed, choice.unbudgeted,
         None if ramp is None else ramp.bits, 0.0 if ramp is None else ramp.penalty,
-        None if choice.changes is None else _native_changes(choice.changes),
+        None if choice.changes is None else _make_native_changes(choice.changes),
         params.temperature, choice.top_k, 1.0 if params.top_p is None else params.top_p,
         params.min_p or 0.0,
         uniform(params.seed, choice.position) if params.temperature else 0.0,
@@ -118,17 +124,17 @@ def _native_row(address: int, width: int, choice: Choice) -> Any:
     )  # fmt: skip
 
 
-def _native_changes(changes: Changes) -> Any:
+def _make_native_changes(changes: Changes) -> Any:
     return (
         changes.permitted, changes.banned, changes.ends, changes.biased, changes.bias, changes.seen, changes.counts,
         changes.repetition, changes.presence, changes.frequency,
     )  # fmt: skip
 
 
-def _to_answer(row: Any, choice: Choice) -> ChosenToken | GuidedError:
-    refusal_code, token, highest, removed, budget_mass, score, top, logprob, preferred = row
+def _read_row(row: Any, choice: Choice) -> ChosenToken | GuidedError:
+    refusal_code, token, highest, removed_log_mass, budget_mass, score, top, logprob, preferred = row
     if refusal_code:
         return all_banned(choice.position) if refusal_code == _ALL_BANNED else refusal(highest)
     allowed_top = tuple(pair for pair in top if pair[1] > -inf)
     scores = None if choice.logprobs is None else TokenLogprobs(token, score, allowed_top)
-    return ChosenToken(token, removed, budget_mass, scores, logprob, None if preferred < 0 else preferred)
+    return ChosenToken(token, removed_log_mass, budget_mass, scores, logprob, None if preferred < 0 else preferred)

@@ -4,9 +4,9 @@ In: logits, the `ChoiceTable` of a batch, and its `NeededOperations`. Out: a ten
 choice, and the most likely tokens if requested. Every operation processes all rows, so the number of operations depends
 on `NeededOperations`, not on the number of rows, and the host reads the result once.
 
-The order is the same as in `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k, top-p. Sums
-are computed in float64 if the device supports it. A choice with top-k or top-p draws from its `first_look` most likely
-tokens. If top-p needs more, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
+The order of the steps is the same as in `SamplingParams`: mask, ramp, bans, bias, penalties, temperature, min-p, top-k,
+top-p. Sums are computed in float64 if the device supports it. A choice with top-k or top-p draws from its `first_look`
+most likely tokens. If top-p needs more, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
 
 Cost: about a dozen passes over (choices, vocabulary), memory for a few such tensors, and a partial sort. On CUDA
 choose_triton.py makes most choices, in a few passes. This module is tested against sampling/choosing.py, which does
@@ -34,7 +34,8 @@ _FORBIDDEN: Final = -torch.inf
 
 
 class Column(IntEnum):
-    """The columns of the result. The ids of the most likely tokens and their logits follow."""
+    """The first columns of the result. After them come the ids of the most likely tokens, then the logits of these
+    ids."""
 
     TOKEN = 0
     HIGHEST = 1
@@ -46,7 +47,8 @@ class Column(IntEnum):
     ALLOWED_MASS = 4
     """Like `ALL_MASS`, after mask and ramp."""
     LOGIT = 5
-    """The token's logit for its log probability: the model's logit, or the logit after all changes."""
+    """The logit from which the token's log probability is computed: the model's logit, or the logit after all
+    changes."""
     MASS = 6
     """Log of the sum of exponentials of the logits to which `LOGIT` belongs."""
     ALL_BANNED = 7
@@ -83,14 +85,14 @@ class NeededOperations:
     def from_choices(cls, choices: Sequence[Choice], *, sort_all: bool = False) -> NeededOperations:
         """The operations that these choices need. `sort_all`: sort all tokens."""
         size = choices[0].size
-        sampled = [choice for choice in choices if choice.params.temperature]
-        max_top_k = max((choice.top_k for choice in sampled if choice.needs_sorting), default=None)
+        sampled_choices = [choice for choice in choices if choice.params.temperature]
+        max_top_k = max((choice.top_k for choice in sampled_choices if choice.needs_sorting), default=None)
         first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _ALIGNMENT) * _ALIGNMENT)
         return cls(
             has_changes=any(choice.changes is not None for choice in choices),
             first_look=size if sort_all else min(size, first_look),
-            draws_from_all=any(not choice.needs_sorting for choice in sampled),
-            has_min_p=any(choice.params.min_p for choice in sampled),
+            draws_from_all=any(not choice.needs_sorting for choice in sampled_choices),
+            has_min_p=any(choice.params.min_p for choice in sampled_choices),
             top=max(min(choice.logprobs or 0, size) for choice in choices),
             has_masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),
         )
@@ -106,35 +108,37 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
         (choices, len(Column) + 2 * needs.top): float64, or float32 on devices without float64.
     """
     precise_dtype = torch.float32 if logits.device.type == "mps" else torch.float64
-    model = logits.index_select(0, table.row)
-    all_mass = model.logsumexp(1)
-    work, specified_mass, allowed_mass = _apply_masks(model, table)
+    model_logits = logits.index_select(0, table.row)
+    all_mass = model_logits.logsumexp(1)
+    work, specified_mass, allowed_mass = _apply_masks(model_logits, table)
     highest_before = work.amax(1)
     all_banned = torch.zeros_like(highest_before)
     if needs.has_changes:
         work, all_banned = _change_logits(work, highest_before, table)
     best = work.argmax(1)
     highest = work.gather(1, best[:, None])[:, 0]
-    scored, mass = model[:, : table.size], all_mass
+    scored_logits, mass = model_logits[:, : table.size], all_mass
     if needs.has_masked_scores:
         raw = table.raw > 0
-        scored = torch.where(raw[:, None], scored, work)
-        mass = torch.where(raw, all_mass, torch.maximum(work.logsumexp(1), highest))  # no probability is above 1
+        scored_logits = torch.where(raw[:, None], scored_logits, work)
+        mass = torch.where(
+            raw, all_mass, torch.maximum(work.logsumexp(1), highest)
+        )  # with the maximum, no probability is above 1
     token, unresolved = best, torch.zeros_like(highest)
     if needs.draws_from_all or needs.first_look:
         exponents = (work - highest[:, None]) * table.scale[:, None]
         if needs.has_min_p:
             exponents = torch.where(exponents >= table.min_p.log()[:, None], exponents, _FORBIDDEN)
-        drawn = best
+        drawn_ids = best
         if needs.draws_from_all:
-            drawn = _draw(exponents.exp().to(precise_dtype), table.uniform.to(precise_dtype))
+            drawn_ids = _draw(exponents.exp().to(precise_dtype), table.uniform.to(precise_dtype))
         if needs.first_look:
             is_restricted = (table.top_k > 0) | (table.top_p < 1)
-            among_few, unresolved = _draw_among_few(exponents, needs.first_look, table, precise_dtype)
-            drawn = torch.where(is_restricted, among_few, drawn)
-        token = torch.where(table.scale > 0, drawn, best)
-    logit, model_logit = (x.gather(1, token[:, None])[:, 0] for x in (scored, model))
-    preferred = model[:, : table.size].argmax(1)
+            drawn_among_few, unresolved = _draw_among_few(exponents, needs.first_look, table, precise_dtype)
+            drawn_ids = torch.where(is_restricted, drawn_among_few, drawn_ids)
+        token = torch.where(table.scale > 0, drawn_ids, best)
+    logit, model_logit = (x.gather(1, token[:, None])[:, 0] for x in (scored_logits, model_logits))
+    preferred = model_logits[:, : table.size].argmax(1)
     columns = [
         token,
         highest,
@@ -151,7 +155,7 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
     values_by_row = torch.stack([column.to(precise_dtype) for column in columns], 1)
     if not needs.top:
         return values_by_row
-    values, ids = _greatest_numbers(scored, needs.top)
+    values, ids = _greatest_numbers(scored_logits, needs.top)
     return torch.cat([values_by_row, ids.to(precise_dtype), values.to(precise_dtype)], 1)
 
 
@@ -162,11 +166,11 @@ def _unpack_bits(table: ChoiceTable, rows: Tensor) -> Tensor:
     return ((words[:, :, None] >> shifts) & 1).flatten(1)[:, : table.size].bool()
 
 
-def _apply_masks(model: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
+def _apply_masks(model_logits: Tensor, table: ChoiceTable) -> tuple[Tensor, Tensor, Tensor]:
     """Apply mask and ramp. Return the logits of the vocabulary, and the columns `SPECIFIED_MASS` and `ALLOWED_MASS`."""
-    model = model[:, : table.size]
-    specified_mass = torch.where(_unpack_bits(table, table.specified), model, _FORBIDDEN).logsumexp(1)
-    work = torch.where(_unpack_bits(table, table.allowed), model, _FORBIDDEN)
+    model_logits = model_logits[:, : table.size]
+    specified_mass = torch.where(_unpack_bits(table, table.specified), model_logits, _FORBIDDEN).logsumexp(1)
+    work = torch.where(_unpack_bits(table, table.allowed), model_logits, _FORBIDDEN)
     work = work - table.ramp[:, None] * _unpack_bits(table, table.ramped)
     return work, specified_mass, work.logsumexp(1)
 
@@ -179,13 +183,13 @@ def _change_logits(work: Tensor, highest_before: Tensor, table: ChoiceTable) -> 
     forbidden = work.new_full((), _FORBIDDEN)  # storing a Python number by index would wait for a copy to CUDA
     work[_index_pairs(table.banned)] = forbidden
     all_banned = is_allowed & (work.amax(1) == _FORBIDDEN)
-    ends = _index_pairs(table.ends)
-    values = work[ends]
-    work[ends] = forbidden
+    end_indices = _index_pairs(table.ends)
+    values = work[end_indices]
+    work[end_indices] = forbidden
     only_ends = work.amax(1) == _FORBIDDEN
-    work[ends] = torch.where(only_ends[ends[0]], values, _FORBIDDEN)
-    biased = _index_pairs(table.biased)
-    work[biased] = work[biased] + table.biased.number
+    work[end_indices] = torch.where(only_ends[end_indices[0]], values, _FORBIDDEN)
+    bias_indices = _index_pairs(table.biased)
+    work[bias_indices] = work[bias_indices] + table.biased.number
     rows, ids = _index_pairs(table.seen)
     values, counts = work[rows, ids], table.seen.number
     repetition, frequency, presence = (x[rows] for x in (table.repetition, table.frequency, table.presence))
@@ -206,9 +210,9 @@ def _greatest_numbers(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     the float's bits, mapped to an integer with the same order, and the id.
     """
     bits = (x + 0.0).view(torch.int32)  # -0.0 becomes 0.0
-    ordered = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32
-    backwards = torch.arange(x.shape[1] - 1, -1, -1, device=x.device)
-    keys = (ordered | backwards).topk(count)[0]
+    ordered_bits = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() << 32
+    reversed_ids = torch.arange(x.shape[1] - 1, -1, -1, device=x.device)
+    keys = (ordered_bits | reversed_ids).topk(count)[0]
     ids = x.shape[1] - 1 - (keys & 0xFFFFFFFF)
     return x.gather(1, ids), ids
 
@@ -241,5 +245,5 @@ def _draw_among_few(
     has_top_p = (table.top_p < 1)[:, None]
     unresolved = has_top_p & (cumulative[:, -1:] < target_mass) & (count < exponents.shape[1])
     last = torch.where(has_top_p, torch.searchsorted(cumulative, target_mass), count)
-    drawn = _draw(weights * (ranks <= last), table.uniform.to(precise_dtype))
-    return ids.gather(1, drawn[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()
+    drawn_ranks = _draw(weights * (ranks <= last), table.uniform.to(precise_dtype))
+    return ids.gather(1, drawn_ranks[:, None])[:, 0], (unresolved[:, 0] & (table.scale > 0)).float()

@@ -78,35 +78,33 @@ class DeviceChoices:
             self._launched_batches += [
                 (group, self._launch(group, group_indices, kernel)) for kernel, group_indices in indices.items()
             ]
-        self._fetch = (
-            _start_fetch(launched for _, launched in self._launched_batches) if self._launched_batches else None
-        )
+        self._fetch = _start_fetch(batch for _, batch in self._launched_batches) if self._launched_batches else None
 
     @property
     @torch.inference_mode()
     def tokens(self) -> Tensor:
         """The token of each choice, int64 (choices,), on the device. Arbitrary for choices in `repeated_rows`."""
-        tokens = torch.cat([launched.rows[:, Column.TOKEN] for _, launched in self._launched_batches]).long()
-        indices = [index for _, launched in self._launched_batches for index in launched.indices]
+        tokens = torch.cat([batch.rows[:, Column.TOKEN] for _, batch in self._launched_batches]).long()
+        indices = [index for _, batch in self._launched_batches for index in batch.indices]
         if indices == sorted(indices):
             return tokens
         order = sorted(range(len(indices)), key=indices.__getitem__)
         return tokens[send(order, torch.int64, tokens.device)]
 
     def wait(self) -> list[ChosenToken | GuidedError]:
-        """Wait for the results."""
+        """Wait for the token or error of each choice."""
         if self._fetch is None:
             return []
         choices, unresolved_batches = dict[int, ChosenToken | GuidedError](), list[_LaunchedBatch]()
-        fetched = _wait_for_rows(self._fetch, [launched for _, launched in self._launched_batches])
-        for (group, launched), rows in zip(self._launched_batches, fetched, strict=True):
-            if unresolved := self._read(launched, rows, choices):
-                self.repeated_rows.update(unresolved)
-                unresolved_batches.append(self._launch(group, unresolved, choose_batch, sort_all=True))
+        rows_by_batch = _wait_for_rows(self._fetch, [batch for _, batch in self._launched_batches])
+        for (group, batch), rows in zip(self._launched_batches, rows_by_batch, strict=True):
+            if unresolved_indices := self._read(batch, rows, choices):
+                self.repeated_rows.update(unresolved_indices)
+                unresolved_batches.append(self._launch(group, unresolved_indices, choose_batch, sort_all=True))
         if unresolved_batches:
-            fetched = _wait_for_rows(_start_fetch(unresolved_batches), unresolved_batches)
-            for launched, rows in zip(unresolved_batches, fetched, strict=True):
-                self._read(launched, rows, choices)
+            rows_by_batch = _wait_for_rows(_start_fetch(unresolved_batches), unresolved_batches)
+            for batch, rows in zip(unresolved_batches, rows_by_batch, strict=True):
+                self._read(batch, rows, choices)
         return [choices[index] for index in range(len(self._choices))]
 
     @torch.inference_mode()
@@ -118,26 +116,26 @@ class DeviceChoices:
         )
 
     def _read(
-        self, launched: _LaunchedBatch, rows: Sequence[Sequence[float]], results: dict[int, ChosenToken | GuidedError]
+        self, batch: _LaunchedBatch, rows: Sequence[Sequence[float]], results: dict[int, ChosenToken | GuidedError]
     ) -> list[int]:
         """Read the results of a launch. Return the indices of the choices that must be repeated with all tokens."""
-        unresolved = list[int]()
-        for index, row in zip(launched.indices, rows, strict=True):
+        unresolved_indices = list[int]()
+        for index, row in zip(batch.indices, rows, strict=True):
             if row[Column.UNRESOLVED]:
-                unresolved.append(index)
+                unresolved_indices.append(index)
             else:
                 results[index] = _read_row(row, self._choices[index])
-        return unresolved
+        return unresolved_indices
 
 
-def _start_fetch(launched: Iterable[_LaunchedBatch]) -> Fetch:
-    return Fetch(torch.cat([rows.flatten() for _, rows in launched]))
+def _start_fetch(batches: Iterable[_LaunchedBatch]) -> Fetch:
+    return Fetch(torch.cat([rows.flatten() for _, rows in batches]))
 
 
-def _wait_for_rows(fetch: Fetch, launched: Sequence[_LaunchedBatch]) -> list[list[list[float]]]:
+def _wait_for_rows(fetch: Fetch, batches: Sequence[_LaunchedBatch]) -> list[list[list[float]]]:
     """Wait for the values of all `rows` on the host."""
-    parts = torch.split(fetch.wait(), [rows.numel() for _, rows in launched])
-    return [part.view(tensor.shape).tolist() for part, (_, tensor) in zip(parts, launched, strict=True)]
+    flat_rows = torch.split(fetch.wait(), [rows.numel() for _, rows in batches])
+    return [values.view(tensor.shape).tolist() for values, (_, tensor) in zip(flat_rows, batches, strict=True)]
 
 
 def _triton_kernel(device: torch.device) -> Kernel | None:
@@ -162,9 +160,9 @@ def _group_by_model(requests: Sequence[Choose]) -> list[_Group]:
             by_model.setdefault((request.logits.size(1), request.choices[0].size), []).append((index, request))
         index += len(request.choices)
     groups = []
-    for parts in by_model.values():
-        logits, rows = _join_rows([request for _, request in parts])
-        indices = [first + i for first, request in parts for i in range(len(request.choices))]
+    for indexed_requests in by_model.values():
+        logits, rows = _join_rows([request for _, request in indexed_requests])
+        indices = [first + i for first, request in indexed_requests for i in range(len(request.choices))]
         groups.append(_Group(logits, dict(zip(indices, rows, strict=True))))
     return groups
 
@@ -175,8 +173,8 @@ def _join_rows(requests: Sequence[Choose]) -> tuple[Tensor, list[int]]:
     logits = requests[0].logits
     if logits.stride(1) == 1 and all(request.logits is logits for request in requests):
         return logits, [(first or 0) + i for _, choices, first in requests for i in range(len(choices))]
-    parts = [logits[first or 0 :][: len(choices)] for logits, choices, first in requests]
-    return torch.cat(parts), list(range(sum(map(len, parts))))
+    row_tensors = [logits[first or 0 :][: len(choices)] for logits, choices, first in requests]
+    return torch.cat(row_tensors), list(range(sum(map(len, row_tensors))))
 
 
 def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError:
@@ -187,9 +185,9 @@ def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError
     if not isfinite(highest):
         return refusal(highest)
     token, all_mass, allowed_mass = int(row[Column.TOKEN]), row[Column.ALL_MASS], row[Column.ALLOWED_MASS]
-    removed, budget_mass, scores, logprob, preferred = 0.0, None, None, 0.0, None
+    removed_log_mass, budget_mass, scores, logprob, preferred = 0.0, None, None, 0.0, None
     if choice.allowed is not None:
-        removed, logprob, preferred = (
+        removed_log_mass, logprob, preferred = (
             max(0.0, all_mass - allowed_mass),
             row[Column.MODEL_LOGIT] - all_mass,
             int(row[Column.PREFERRED]),
@@ -203,4 +201,4 @@ def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError
         best = sorted(((int(id), value - mass) for id, value in pairs), key=lambda pair: (-pair[1], pair[0]))
         allowed_top = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
         scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(allowed_top))
-    return ChosenToken(token, removed, budget_mass, scores, logprob, preferred)
+    return ChosenToken(token, removed_log_mass, budget_mass, scores, logprob, preferred)

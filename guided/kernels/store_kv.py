@@ -45,7 +45,7 @@ def store_kv_torch(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slots
     """See `store_kv`. A skipped row repeats the write of the first stored row. If all rows are skipped, they overwrite
     the last slot (-1) with its own contents."""
     is_stored = slots >= 0
-    row = torch.where(is_stored, torch.arange(len(slots), device=slots.device), is_stored.int().argmax())
-    target, has_rows = slots[row], is_stored.any()
+    source_rows = torch.where(is_stored, torch.arange(len(slots), device=slots.device), is_stored.int().argmax())
+    target_slots, has_rows = slots[source_rows], is_stored.any()
     for new_rows, cache in ((k, k_cache), (v, v_cache)):
-        cache[target] = torch.where(has_rows, new_rows[row], cache[target])
+        cache[target_slots] = torch.where(has_rows, new_rows[source_rows], cache[target_slots])

@@ -14,7 +14,7 @@ def store_kvcache_kernel(
     k: tl.tensor, k_stride: tl.tensor, v: tl.tensor, v_stride: tl.tensor, k_cache: tl.tensor, v_cache: tl.tensor,
     slots: tl.tensor, size: tl.constexpr, padded: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Store the keys and values of one row. Grid: (rows,)."""
+    """Store the keys and values of one row, unless its slot is -1. Grid: (rows,)."""
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + row)
     if slot >= 0:

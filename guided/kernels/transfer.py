@@ -38,8 +38,8 @@ def send_arrays(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.dev
     Args:
         arrays: arrays of float64, int64, float32 or int32.
     """
-    host, spans = _pack(arrays, device)
-    return _view_arrays(host.to(device, non_blocking=True), spans)
+    host, locations = _pack(arrays, device)
+    return _view_arrays(host.to(device, non_blocking=True), locations)
 
 
 class FixedTensors:
@@ -47,9 +47,9 @@ class FixedTensors:
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> None:
         """Send the initial values; see `send_arrays`."""
-        host, spans = _pack(arrays, device)
+        host, locations = _pack(arrays, device)
         self._memory = host.to(device, non_blocking=True)
-        self._tensors = _view_arrays(self._memory, spans)
+        self._tensors = _view_arrays(self._memory, locations)
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -60,40 +60,43 @@ class FixedTensors:
         self._memory.copy_(host, non_blocking=True)
 
 
-class _Span(NamedTuple):
+class _Location(NamedTuple):
     """The location of an array in the memory of a copy."""
 
-    span: slice
+    byte_range: slice
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
 
-def _pack(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> tuple[Tensor, dict[str, _Span]]:
+def _pack(arrays: Mapping[str, npt.NDArray[Any] | Rows], device: torch.device) -> tuple[Tensor, dict[str, _Location]]:
     """Pack arrays into host memory that can be copied to the device. Return the memory and the location of each
     array."""
-    spans, begin = dict[str, _Span](), 0
+    locations, begin = dict[str, _Location](), 0
     for name, array in arrays.items():
         shape = array.shape if isinstance(array, np.ndarray) else (len(array), *array[0].shape)
-        dtype, begin = _dtype(array), -(-begin // _ALIGNMENT) * _ALIGNMENT
-        spans[name] = _Span(slice(begin, begin := begin + prod(shape) * dtype.itemsize), dtype, shape)
+        dtype, begin = _dtype_of(array), -(-begin // _ALIGNMENT) * _ALIGNMENT
+        locations[name] = _Location(slice(begin, begin := begin + prod(shape) * dtype.itemsize), dtype, shape)
     host = _staging_memory(begin, torch.uint8, device)
     data = host.numpy()
-    for name, (span, dtype, shape) in spans.items():
-        target, array = data[span].view(dtype).reshape(shape), arrays[name]
+    for name, (byte_range, dtype, shape) in locations.items():
+        target, array = data[byte_range].view(dtype).reshape(shape), arrays[name]
         if isinstance(array, np.ndarray):
             target[...] = array
         else:
             for index, row in enumerate(array):
                 target[index] = row
-    return host, spans
+    return host, locations
 
 
-def _dtype(array: npt.NDArray[Any] | Rows) -> np.dtype[Any]:
+def _dtype_of(array: npt.NDArray[Any] | Rows) -> np.dtype[Any]:
     return array.dtype if isinstance(array, np.ndarray) else array[0].dtype
 
 
-def _view_arrays(memory: Tensor, spans: Mapping[str, _Span]) -> dict[str, Tensor]:
-    return {name: memory[span].view(_TORCH_DTYPES[dtype]).view(shape) for name, (span, dtype, shape) in spans.items()}
+def _view_arrays(memory: Tensor, locations: Mapping[str, _Location]) -> dict[str, Tensor]:
+    return {
+        name: memory[byte_range].view(_TORCH_DTYPES[dtype]).view(shape)
+        for name, (byte_range, dtype, shape) in locations.items()
+    }
 
 
 class Fetch:

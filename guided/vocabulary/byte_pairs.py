@@ -67,8 +67,8 @@ class BytePairs:
     """The rules of a tokenizer.
 
     Attributes:
-        ids: bytes -> id of the tokens that words consist of. They include every single byte that UTF-8 text contains,
-            except for control characters: a text with a control character may have no encoding.
+        ids: bytes -> id of the tokens that words consist of. They include every byte in `_REQUIRED_BYTES`; a text with
+            other bytes, such as control characters, may have no encoding.
         pair: (left, right) -> (rank, merged token), or None if these two do not merge.
         merges: all merges.
         ignores_merges: a word that is a token becomes this token, regardless of the merges.
@@ -86,15 +86,16 @@ class BytePairs:
     uses_nfc: bool = False
 
     def __post_init__(self) -> None:
-        missing = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
-        if missing:
-            raise _make_error(f"no token is the byte 0x{missing[0]:02X}, so most texts have no encoding")
+        missing_bytes = [byte for byte in _REQUIRED_BYTES if bytes((byte,)) not in self.ids]
+        if missing_bytes:
+            raise _make_error(f"no token is the byte 0x{missing_bytes[0]:02X}, so most texts have no encoding")
         if (overlap := find_overlap(self.added_tokens)) is not None:
             raise _make_error(f"the added tokens {overlap[0]!r:.80} and {overlap[1]!r:.80} overlap")
 
 
 def find_overlap(tokens: Iterable[bytes]) -> tuple[bytes, bytes] | None:
-    """Two tokens of which the second is a part of the first, or begins within the first and continues after it.
+    """Find two tokens of which the second is a part of the first, or begins within the first and continues after it.
+    None if there are no such tokens.
 
     How: each node of the tokens' trie leads to the node of its longest proper suffix (Aho and Corasick, 1975). Cost:
     linear in the bytes of the tokens.
@@ -234,7 +235,7 @@ def _flatten_steps(step: Mapping[str, Any] | None, depth: int = 0) -> list[Mappi
     if step is None or depth > 8:
         return []
     if step["type"] == "Sequence":
-        return [inner for part in step["pretokenizers"] for inner in _flatten_steps(part, depth + 1)]
+        return [each for child in step["pretokenizers"] for each in _flatten_steps(child, depth + 1)]
     return [step]
 
 

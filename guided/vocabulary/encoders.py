@@ -49,10 +49,10 @@ class _PackageEncoder:
 
     Args:
         encode: text -> ids.
-        make_continued: creates the function for text that continues other text; called at most once. None: use
+        make_encode_continued: creates the function for text that continues other text; called at most once. None: use
             `encode`.
         ids: the ids of the vocabulary; any other id, including `_UNKNOWN_ID`, means that no tokens spell the text.
-        unknown: the id of the unknown token, if the package may return it.
+        unknown_id: the id of the unknown token, if the package may return it.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class _PackageEncoder:
         """Describe the first character that cannot be encoded, and its word, for the error message."""
         words = text.split()
         word = words[self._find_first_failing(encode, words, " ")] if words else ""
-        for part, suffix in ((word, f" of {word[:40]!r}"), (text, "")):
-            char = part[self._find_first_failing(encode, part, "")] if part else ""
+        for source, suffix in ((word, f" of {word[:40]!r}"), (text, "")):
+            char = source[self._find_first_failing(encode, source, "")] if source else ""
             if char and self._encode_or_none(encode, char) is None:
                 return f"{char!r} ({hex_bytes(char.encode('utf-8'))}){suffix}"
         return brief(text, 80)
@@ -157,13 +157,13 @@ def make_huggingface_encoder(data: Mapping[str, Any], *, special: bool = False) 
     strict_data = _disable_unknown(data)
     encode = _make_json_encode(strict_data, special)
     steps_without_prefix = _remove_prefix(strict_data)
-    continued = (
+    make_encode_continued = (
         None
         if steps_without_prefix == _get_steps(strict_data)
         else lambda: _make_json_encode(strict_data | steps_without_prefix, special)
     )
-    unknown = strict_data["model"].get("unk_id")
-    return _PackageEncoder(encode, continued, ids=range(max(ids, default=-1) + 1), unknown_id=unknown)
+    unknown_id = strict_data["model"].get("unk_id")
+    return _PackageEncoder(encode, make_encode_continued, ids=range(max(ids, default=-1) + 1), unknown_id=unknown_id)
 
 
 def _list_model_ids(model: Mapping[str, Any]) -> Sequence[int]:
@@ -172,7 +172,7 @@ def _list_model_ids(model: Mapping[str, Any]) -> Sequence[int]:
 
 
 def _disable_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the file with which a BPE model fails instead of returning its unknown token or skipping text."""
+    """A copy of the file that makes a BPE model fail where it would return its unknown token or skip text."""
     model = data["model"]
     if isinstance(model["vocab"], dict):
         model = model | {"unk_token": _NO_TOKEN, "merges": parse_merges(model["vocab"], model["merges"])}
@@ -228,8 +228,8 @@ def _remove_step_prefix(step: Any, depth: int) -> Any:
         raise VocabularyError(f"the steps of this tokenizer nest deeper than {_MAX_NESTING}")
     if step["type"] == "Sequence":
         name = "normalizers" if "normalizers" in step else "pretokenizers"
-        inner = [_remove_step_prefix(part, depth + 1) for part in step[name]]
-        return step | {name: [part for part in inner if part is not None]}
+        inner_steps = [_remove_step_prefix(inner_step, depth + 1) for inner_step in step[name]]
+        return step | {name: [inner_step for inner_step in inner_steps if inner_step is not None]}
     if step["type"] == "Prepend":
         return None
     changes = {"add_prefix_space": False, "prepend_scheme": "never"}
@@ -249,8 +249,8 @@ def parse_merges(vocab: Mapping[str, int], merges: Sequence[Any]) -> list[tuple[
             raise VocabularyError(f"merge rule {rank} is {str(merge)[:80]!r}: two symbols are needed")
         left, right = pair
         if left not in vocab or right not in vocab or left + right not in vocab:
-            missing = next(name for name in (left, right, left + right) if name not in vocab)
-            raise VocabularyError(f"merge rule {rank} needs the token {brief(missing, 60)}, which does not exist")
+            missing_name = next(name for name in (left, right, left + right) if name not in vocab)
+            raise VocabularyError(f"merge rule {rank} needs the token {brief(missing_name, 60)}, which does not exist")
         pairs.append((left, right))
     return pairs
 
@@ -352,7 +352,7 @@ def make_sentencepiece_encoder(model: bytes, size: int) -> Encoder:
     processor = load(model)
     # Protocol buffers merge appended fields: a normalizer_spec (field 3) without add_dummy_prefix (3) and without
     # remove_extra_whitespaces (4).
-    continued = b"\x1a\x04\x18\x00\x20\x00"
+    appended_fields = b"\x1a\x04\x18\x00\x20\x00"
     return _PackageEncoder(
-        processor.encode, lambda: load(model + continued).encode, ids=range(size), unknown_id=processor.unk_id()
+        processor.encode, lambda: load(model + appended_fields).encode, ids=range(size), unknown_id=processor.unk_id()
     )

@@ -35,8 +35,8 @@ __all__ = ["read_gguf"]
 
 # llama.cpp's names -> names in PATTERNS
 _PRE_TOKENIZERS: Final[dict[str, str]] = {
-    name: ours
-    for ours, names in {
+    name: pattern_name
+    for pattern_name, names in {
         "gpt2": "gpt-2 phi-2 jina-es jina-de mpt olmo jais trillion roberta-bpe granite-docling gigachat",
         "smollm": "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
         "llama3": "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 dbrx smaug-bpe",
@@ -90,9 +90,9 @@ def _read_source(metadata: Mapping[str, Any]) -> Source:
     else:
         raise _unknown_model_error(model)
     special = find_special_pieces(names, types)
-    ends, size = _read_ends(metadata, special, len(names)), _read_size(metadata, len(names))
+    end_ids, size = _read_ends(metadata, special, len(names)), _read_size(metadata, len(names))
     markers = [name for name, type_ in zip(names, types, strict=True) if type_ == USER_DEFINED]
-    return Source(tokens, ends, special, encoder, size, byte_pairs=pairs, markers=markers)
+    return Source(tokens, end_ids, special, encoder, size, byte_pairs=pairs, markers=markers)
 
 
 def _unknown_model_error(model: object) -> VocabularyError:
@@ -117,23 +117,23 @@ def _read_numbers(metadata: Mapping[str, Any], key: str, count: int, default: fl
 
 
 def _read_ends(metadata: Mapping[str, Any], special: Mapping[int, str], count: int) -> set[int]:
-    ends = set(find_ends_by_name(special))
+    end_ids = set(find_ends_by_name(special))
     for key in _END_KEYS:
         number = metadata.get(f"tokenizer.ggml.{key}")
         if number is None:
             continue
         if type(number) is not int or not 0 <= number < count:
             raise VocabularyError(f"tokenizer.ggml.{key} is {brief(number, 40)}, which is not a token id")
-        ends.add(number)
-    return ends
+        end_ids.add(number)
+    return end_ids
 
 
 def _read_size(metadata: Mapping[str, Any], count: int) -> int:
     """The number of logits: the declared vocabulary size, or the number of tokens if that is larger."""
-    declared = metadata.get(f"{metadata.get('general.architecture')}.vocab_size", 0)
-    if type(declared) is not int or declared > MAX_SIZE:
-        raise VocabularyError(f"the declared vocabulary size is {brief(declared, 40)}")
-    return max(declared, count)
+    declared_size = metadata.get(f"{metadata.get('general.architecture')}.vocab_size", 0)
+    if type(declared_size) is not int or declared_size > MAX_SIZE:
+        raise VocabularyError(f"the declared vocabulary size is {brief(declared_size, 40)}")
+    return max(declared_size, count)
 
 
 def _make_piece_encoder(
@@ -171,17 +171,19 @@ def _read_byte_level_rules(
 ) -> tuple[EncoderFactory, BytePairsFactory]:
     merges = metadata.get("tokenizer.ggml.merges")
     prefix_space = _read_flag(metadata, "tokenizer.ggml.add_space_prefix", False)
-    pre = metadata.get("tokenizer.ggml.pre", "default")
-    patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre, "")) if isinstance(pre, str) else None
+    pre_tokenizer = metadata.get("tokenizer.ggml.pre", "default")
+    patterns = PATTERNS.get(_PRE_TOKENIZERS.get(pre_tokenizer, "")) if isinstance(pre_tokenizer, str) else None
     if not isinstance(merges, list):
         return _make_unknown_rules("the file contains no merge rules (tokenizer.ggml.merges)")
     if patterns is None:
         known_names = ", ".join(sorted(_PRE_TOKENIZERS))
-        return _make_unknown_rules(f"the pre-tokenizer {brief(pre)} is unknown; the known ones are {known_names}")
+        return _make_unknown_rules(
+            f"the pre-tokenizer {brief(pre_tokenizer)} is unknown; the known ones are {known_names}"
+        )
 
-    ignores_merges = pre in _IGNORES_MERGES
+    ignores_merges = pre_tokenizer in _IGNORES_MERGES
 
-    def vocab() -> tuple[dict[str, int], dict[str, int]]:
+    def list_tokens() -> tuple[dict[str, int], dict[str, int]]:
         tokens: dict[str, int] = {}
         added_tokens: dict[str, int] = {}
         for number, (name, type_) in enumerate(zip(names, types, strict=True)):
@@ -193,8 +195,8 @@ def _read_byte_level_rules(
                 tokens.setdefault(byte_alphabet()[byte_piece(name) or 0], number)
         return tokens, added_tokens
 
-    def encoder() -> Encoder:
-        tokens, added_tokens = vocab()
+    def make_encoder() -> Encoder:
+        tokens, added_tokens = list_tokens()
         return make_byte_level_encoder(
             tokens,
             merges,
@@ -204,15 +206,15 @@ def _read_byte_level_rules(
             prefix_space=prefix_space,
         )
 
-    def byte_pairs() -> BytePairs:
-        tokens, added_tokens = vocab()
+    def make_byte_pairs() -> BytePairs:
+        tokens, added_tokens = list_tokens()
         splits = [Split(pattern, "oniguruma") for pattern in patterns]
         pairs = parse_merges(tokens, merges)
         return build_pairs_from_merges(
             tokens, pairs, splits=splits, ignores_merges=ignores_merges, added_tokens=added_tokens
         )
 
-    return encoder, byte_pairs
+    return make_encoder, make_byte_pairs
 
 
 def _make_unknown_rules(reason: str) -> tuple[EncoderFactory, BytePairsFactory]:

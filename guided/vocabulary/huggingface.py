@@ -36,13 +36,13 @@ def read_huggingface(tokenizer: Any) -> Source:
     Raises:
         VocabularyError: the tokenizer is not a fast tokenizer, its file is corrupt, or its tokens have no fixed bytes.
     """
-    ends: set[int] = set()
+    end_ids: set[int] = set()
     if isinstance(tokenizer, (str, PathLike)):
         path = Path(tokenizer)
         if isinstance(tokenizer, str) and not exists(path) and is_hub_name(tokenizer):
             path = fetch_tokenizer(tokenizer)
         path = path / "tokenizer.json" if isdir(path) else path
-        if not exists(path):  # also if the name is too long for a file
+        if not exists(path):  # False, without an error, if the name is too long
             raise VocabularyError(
                 f"{path} does not exist: a tokenizer is an object of transformers or tokenizers, the path of a "
                 'tokenizer.json or of a folder with one, or "org/model" on the Hugging Face hub'
@@ -58,60 +58,60 @@ def read_huggingface(tokenizer: Any) -> Source:
             )
         data, path, origin = json.loads(backend.to_str()), None, type(tokenizer).__name__
         if isinstance(end := getattr(tokenizer, "eos_token_id", None), int):
-            ends.add(end)
+            end_ids.add(end)
     try:
         source = _read_source(data)
-        ends |= _read_declared_ends(path, source.special_tokens) if path is not None else set()
+        end_ids |= _read_declared_ends(path, source.special_tokens) if path is not None else set()
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise VocabularyError(f"{origin}: not a tokenizer.json: {type(error).__name__} {str(error)[:100]}") from None
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{origin}: {str(error)[:400]}") from None
-    ends = ends or set(find_ends_by_name(source.special_tokens))
-    return replace(source, eos_token_ids=ends)
+    end_ids = end_ids or set(find_ends_by_name(source.special_tokens))
+    return replace(source, eos_token_ids=end_ids)
 
 
 def _read_declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
     """The end tokens in the files tokenizer_config.json and generation_config.json next to `path`."""
-    ends: set[int] = set()
+    end_ids: set[int] = set()
     config, generation = path.with_name("tokenizer_config.json"), path.with_name("generation_config.json")
     if config.is_file():
         name = read_json_object(config).get("eos_token")
         name = name.get("content") if isinstance(name, dict) else name
-        ends |= {number for number, text in special.items() if text == name}
+        end_ids |= {number for number, text in special.items() if text == name}
     if generation.is_file():
-        end_ids = read_json_object(generation).get("eos_token_id")
-        declared = end_ids if isinstance(end_ids, list) else [] if end_ids is None else [end_ids]
-        ends.update(check_ids(declared, f"eos_token_id of {generation}"))
-    return ends
+        value = read_json_object(generation).get("eos_token_id")
+        ids = value if isinstance(value, list) else [] if value is None else [value]
+        end_ids.update(check_ids(ids, f"eos_token_id of {generation}"))
+    return end_ids
 
 
 def _read_source(data: dict[str, Any]) -> Source:
     model = data["model"]
     vocab = _read_vocab(model)
-    added = data.get("added_tokens") or []
-    ids = list(vocab.values()) + [entry["id"] for entry in added]
-    largest = max(ids, default=-1)
+    added_tokens = data.get("added_tokens") or []
+    ids = list(vocab.values()) + [entry["id"] for entry in added_tokens]
+    largest_id = max(ids, default=-1)
     if any(type(number) is not int or number < 0 for number in ids) or not ids:
         raise ValueError("an id is not a number, or there are no ids")
-    if largest >= min(MAX_SIZE, 2 * len(ids) + 65_536):
-        raise ValueError(f"a token has the id {largest}, but there are {len(ids)} tokens")
+    if largest_id >= min(MAX_SIZE, 2 * len(ids) + 65_536):
+        raise ValueError(f"a token has the id {largest_id}, but there are {len(ids)} tokens")
     byte_level, byte_fallback = _detect_spelling(data, model)
-    tokens: list[bytes | None] = [None] * (largest + 1)
+    tokens: list[bytes | None] = [None] * (largest_id + 1)
     for piece, number in vocab.items():
         tokens[number] = _decode_piece(piece, byte_level, byte_fallback)
     special: dict[int, str] = {}
-    unknown = vocab.get(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
-    if unknown is not None:
-        special[unknown] = next(piece for piece, number in vocab.items() if number == unknown)
-    for entry in added:
+    unknown_id = vocab.get(model["unk_token"]) if model.get("unk_token") else model.get("unk_id")
+    if unknown_id is not None:
+        special[unknown_id] = next(piece for piece, number in vocab.items() if number == unknown_id)
+    for entry in added_tokens:
         content = entry["content"]
         if entry.get("special"):
             special[entry["id"]] = content
         else:
             special.pop(entry["id"], None)
             tokens[entry["id"]] = (content if byte_level else content.replace(SPACE, " ")).encode("utf-8")
-    markers = [entry["content"] for entry in added if not entry.get("special")]
-    encoder, special_encoder = _make_factory(data, False), _make_factory(data, True)
+    markers = [entry["content"] for entry in added_tokens if not entry.get("special")]
+    encoder, special_encoder = _make_encoder_factory(data, False), _make_encoder_factory(data, True)
     return Source(
         tokens,
         (),
@@ -123,7 +123,7 @@ def _read_source(data: dict[str, Any]) -> Source:
     )
 
 
-def _make_factory(data: dict[str, Any], special: bool) -> EncoderFactory:
+def _make_encoder_factory(data: dict[str, Any], special: bool) -> EncoderFactory:
     def build() -> Encoder:
         try:
             return make_huggingface_encoder(data, special=special)
@@ -170,9 +170,9 @@ def _detect_spelling(data: dict[str, Any], model: dict[str, Any]) -> tuple[bool,
             if decoder["pattern"] != {"String": SPACE} or decoder["content"] != " ":
                 raise VocabularyError(f"its decoder replaces {str(decoder['pattern'])[:60]}, which is not supported")
             has_spaces = True
-    others = set(kinds) - {"Metaspace", "Replace", "ByteFallback", "Fuse", "Strip"}
-    if others or not has_spaces:
-        names = ", ".join(sorted(others)) or "none of them shows how spaces are represented"
+    unsupported_kinds = set(kinds) - {"Metaspace", "Replace", "ByteFallback", "Fuse", "Strip"}
+    if unsupported_kinds or not has_spaces:
+        names = ", ".join(sorted(unsupported_kinds)) or "none of them shows how spaces are represented"
         raise VocabularyError(f"the bytes of a token cannot be determined from its decoders ({names})")
     return False, "ByteFallback" in kinds or bool(model.get("byte_fallback"))
 
@@ -184,7 +184,9 @@ def _flatten_decoder(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
         levels += 1
         if levels > _MAX_NESTING:
             raise VocabularyError(f"decoders nest deeper than {_MAX_NESTING}")
-        steps = [part for step in steps for part in (step["decoders"] if step["type"] == "Sequence" else [step])]
+        steps = [
+            inner_step for step in steps for inner_step in (step["decoders"] if step["type"] == "Sequence" else [step])
+        ]
     return steps
 
 

@@ -31,26 +31,24 @@ class ShortestEncoder:
     def encode(self, text: str, continued: bool = False) -> list[int]:
         """The ids of `text`."""
         data = text.encode("utf-8")
-        fewest: list[int | None] = [0] + [None] * len(data)
+        min_counts: list[int | None] = [0] + [None] * len(data)
         last_lengths = [0] * (len(data) + 1)  # [i]: the length of the last token of the best spelling of data[:i]
         for position in range(len(data)):
-            count = fewest[position]
+            count = min_counts[position]
             if count is None:
                 continue
             for length in self._lengths.get(data[position], ()):
                 end = position + length
                 if end > len(data):
                     break
-                fewest_at_end = fewest[end]
-                # Positions are visited in order. So an equal count that was found earlier has a longer last token: keep
-                # it.
-                if (fewest_at_end is None or fewest_at_end > count + 1) and data[position:end] in self._ids:
-                    fewest[end], last_lengths[end] = count + 1, length
-        if fewest[-1] is None:
-            reached = max(position for position, count in enumerate(fewest) if count is not None)
+                count_at_end = min_counts[end]
+                # Positions are visited in order, so of two equal counts, the first one has the longer last token.
+                if (count_at_end is None or count_at_end > count + 1) and data[position:end] in self._ids:
+                    min_counts[end], last_lengths[end] = count + 1, length
+        if min_counts[-1] is None:
+            offset = max(position for position, count in enumerate(min_counts) if count is not None)
             raise VocabularyError(
-                f"no tokens of this vocabulary spell the bytes {hex_bytes(data[reached:])} at byte {reached} of "
-                "the text"
+                f"no tokens of this vocabulary spell the bytes {hex_bytes(data[offset:])} at byte {offset} of the text"
             )
         out, end = [], len(data)
         while end:

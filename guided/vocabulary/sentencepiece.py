@@ -54,10 +54,10 @@ def read_sentencepiece(path: str | PathLike[str]) -> Source:
     except (ValueError, VocabularyError) as error:
         raise VocabularyError(f"{path}: not a SentencePiece model, or a corrupt one: {error}") from None
     special = find_special_pieces(pieces, types)
-    ends = {eos} if special.get(eos) and types[eos] == CONTROL else ()
+    end_ids = {eos} if special.get(eos) and types[eos] == CONTROL else ()
     return Source(
         tokens,
-        ends,
+        end_ids,
         special,
         lambda: make_sentencepiece_encoder(data, len(tokens)),
         byte_pairs=no_byte_pairs("it is a SentencePiece model"),
@@ -94,8 +94,8 @@ def model_proto(
 ) -> bytes:
     """A BPE model in the form that the package sentencepiece reads.
 
-    The package requires an unknown piece, and either all 256 byte pieces or none. Missing ones are added at the end, so
-    their ids are outside the vocabulary.
+    The package requires an unknown piece, and either all 256 byte pieces or none. Missing pieces are added at the end,
+    so their ids are outside the vocabulary.
 
     Raises:
         VocabularyError: a score does not fit into 32 bits.
@@ -104,8 +104,8 @@ def model_proto(
     if UNKNOWN not in types:
         entries.append(("<unknown>", 0.0, UNKNOWN))
     if BYTE in types:
-        present = {byte_piece(piece) for piece, type_ in zip(pieces, types, strict=True) if type_ == BYTE}
-        entries += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256) if byte not in present]
+        present_bytes = {byte_piece(piece) for piece, type_ in zip(pieces, types, strict=True) if type_ == BYTE}
+        entries += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256) if byte not in present_bytes]
     if max(map(abs, scores), default=0.0) > _MAX_SCORE:
         raise VocabularyError("a score does not fit into a 32-bit float")
     out = [

@@ -1,8 +1,8 @@
 """The result of a tokenizer reader for `Vocabulary`, and helpers that all readers share.
 
 `Source` has the tokens, the end ids, the names of the special tokens, and a factory of the encoder. The encoder needs
-tables that masks do not, so it is built when text is first encoded. `no_encoder(reason)` is the factory for a tokenizer
-whose ids can be read but whose encoding is unknown: it raises an error with the reason.
+tables that masks do not need, so it is built when text is first encoded. `no_encoder(reason)` is the factory for a
+tokenizer whose ids can be read but whose encoding is unknown: it raises an error with the reason.
 """
 
 from __future__ import annotations

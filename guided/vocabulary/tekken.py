@@ -46,39 +46,41 @@ def read_tekken(path: str | PathLike[str]) -> Source:
 
 def _read_source(data: dict[str, Any]) -> Source:
     config, vocab = data["config"], data["vocab"]
-    size, count, pattern = config["default_vocab_size"], config["default_num_special_tokens"], config["pattern"]
-    if type(size) is not int or type(count) is not int or not 0 <= count <= size <= MAX_SIZE:
-        raise ValueError(f"the sizes {size!r} and {count!r} are not valid")
-    if size - count > len(vocab) or count > len(vocab) + 65_536:
-        raise ValueError(f"it declares {size - count} tokens and {count} special ones, but lists {len(vocab)} tokens")
+    size, special_count, pattern = config["default_vocab_size"], config["default_num_special_tokens"], config["pattern"]
+    if type(size) is not int or type(special_count) is not int or not 0 <= special_count <= size <= MAX_SIZE:
+        raise ValueError(f"the sizes {size!r} and {special_count!r} are not valid")
+    if size - special_count > len(vocab) or special_count > len(vocab) + 65_536:
+        raise ValueError(
+            f"it declares {size - special_count} tokens and {special_count} special ones, but lists {len(vocab)} tokens"
+        )
     ranks: dict[bytes, int] = {}
     for entry in vocab:
         rank = entry["rank"]
         if type(rank) is not int or rank < 0:
             raise ValueError(f"invalid rank {rank!r}")
-        if rank < size - count:
+        if rank < size - special_count:
             ranks[a2b_base64(entry["token_bytes"], strict_mode=True)] = rank
     tokens: list[bytes | None] = [None] * size
     for token, rank in ranks.items():
-        tokens[rank + count] = token
-    if None in tokens[count:] or len(ranks) != size - count:
+        tokens[rank + special_count] = token
+    if None in tokens[special_count:] or len(ranks) != size - special_count:
         raise ValueError("two tokens have the same rank or the same bytes, or a rank is missing")
-    names = _read_names(data, config, count)
+    names = _read_names(data, config, special_count)
     if not isinstance(pattern, str):
         raise ValueError(f"invalid pattern {brief(pattern)}")
-    ends = {number for number, name in names.items() if name == "</s>"}
+    end_ids = {number for number, name in names.items() if name == "</s>"}
     return Source(
         tokens,
-        ends,
+        end_ids,
         names,
-        lambda: make_ranks_encoder(ranks, pattern, offset=count),
-        byte_pairs=lambda: build_pairs_from_ranks(ranks, pattern, offset=count),
+        lambda: make_ranks_encoder(ranks, pattern, offset=special_count),
+        byte_pairs=lambda: build_pairs_from_ranks(ranks, pattern, offset=special_count),
     )
 
 
-def _read_names(data: dict[str, Any], config: dict[str, Any], count: int) -> dict[int, str]:
+def _read_names(data: dict[str, Any], config: dict[str, Any], special_count: int) -> dict[int, str]:
     """The names of the special tokens: the listed ones, and `<SPECIAL_n>` for all others."""
-    names = {number: f"<SPECIAL_{number}>" for number in range(count)}
+    names = {number: f"<SPECIAL_{number}>" for number in range(special_count)}
     entries = data.get("special_tokens")
     if entries is None:
         if config.get("version") not in _VERSIONS_WITHOUT_NAMES:
@@ -88,7 +90,7 @@ def _read_names(data: dict[str, Any], config: dict[str, Any], count: int) -> dic
         number, name = entry["rank"], entry["token_str"]
         if number not in names or not isinstance(name, str):
             raise ValueError(
-                f"the special token {brief(name)} has the rank {brief(number, 20)}, which is not below {count}"
+                f"the special token {brief(name)} has the rank {brief(number, 20)}, which is not below {special_count}"
             )
         names[number] = name
     return names

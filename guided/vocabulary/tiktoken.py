@@ -1,9 +1,9 @@
 """Reads tiktoken vocabularies: an `Encoding` object, or a ranks file.
 
 In: an object with `_mergeable_ranks`, `_special_tokens` and `_pat_str`, or a file of lines "base64 rank". Out: a
-`Source`. A token's id is its rank; missing ranks have no token; special tokens have their own ids. Encoding is BPE by
-ranks after the pre-tokenizer pattern. Source: https://github.com/openai/tiktoken (load.py, educational.py). Cost: one
-pass, about a microsecond per token. tiktoken itself is imported when text is first encoded.
+`Source`. A token's id is its rank; the ids of missing ranks have no token; special tokens have their own ids. Encoding
+is BPE by ranks after the pre-tokenizer pattern. Source: https://github.com/openai/tiktoken (load.py, educational.py).
+Cost: one pass, about a microsecond per token. tiktoken itself is imported when text is first encoded.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def read_tiktoken(encoding: Any, special: Mapping[int, str] | Mapping[str, int] 
         path = Path(encoding)
         return build_source_from_ranks(_read_ranks(path.read_bytes(), path), _map_names(special or {}), pattern, set())
     try:
-        ranks, declared, own_pattern = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
+        ranks, declared_tokens, own_pattern = encoding._mergeable_ranks, encoding._special_tokens, encoding._pat_str
     except AttributeError:
         raise VocabularyError(
             f"from_tiktoken takes a tiktoken.Encoding or the path of a ranks file, not {type(encoding).__name__}"
         ) from None
-    names = _map_names(declared) | _map_names(special or {})
-    ends = {number for number, name in names.items() if name == "<|endoftext|>"}
-    return build_source_from_ranks(ranks, names, pattern or own_pattern, ends)
+    names = _map_names(declared_tokens) | _map_names(special or {})
+    end_ids = {number for number, name in names.items() if name == "<|endoftext|>"}
+    return build_source_from_ranks(ranks, names, pattern or own_pattern, end_ids)
 
 
 def build_source_from_ranks(
-    ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, ends: set[int]
+    ranks: Mapping[bytes, int], special: Mapping[int, str], pattern: str | None, end_ids: set[int]
 ) -> Source:
     """A vocabulary whose ids are ranks."""
     patterns = PATTERNS.get(pattern, (pattern,)) if pattern is not None else (None,)
@@ -52,7 +52,7 @@ def build_source_from_ranks(
         )
     return Source(
         list_tokens_by_rank(ranks),
-        ends,
+        end_ids,
         special,
         lambda: make_ranks_encoder(ranks, patterns[0]),
         byte_pairs=lambda: build_pairs_from_ranks(ranks, patterns[0]),
@@ -65,10 +65,10 @@ def list_tokens_by_rank(ranks: Mapping[bytes, int]) -> list[bytes | None]:
     Raises:
         VocabularyError: two tokens have the same rank, or a rank is much larger than the number of tokens.
     """
-    largest = max(ranks.values(), default=-1)
-    if largest >= min(MAX_SIZE, 2 * len(ranks) + 65_536) or min(ranks.values(), default=0) < 0:
-        raise VocabularyError(f"a token has the rank {largest}, but there are {len(ranks)} tokens")
-    out: list[bytes | None] = [None] * (largest + 1)
+    largest_rank = max(ranks.values(), default=-1)
+    if largest_rank >= min(MAX_SIZE, 2 * len(ranks) + 65_536) or min(ranks.values(), default=0) < 0:
+        raise VocabularyError(f"a token has the rank {largest_rank}, but there are {len(ranks)} tokens")
+    out: list[bytes | None] = [None] * (largest_rank + 1)
     for token, rank in ranks.items():
         out[rank] = token
     if len(out) - out.count(None) != len(ranks):
@@ -86,7 +86,7 @@ def _map_names(special: Mapping[int, str] | Mapping[str, int]) -> dict[int, str]
 
 
 def _read_ranks(data: bytes, path: Path) -> dict[bytes, int]:
-    """The lines of a ranks file. The result is at most as large as the file."""
+    """Read a ranks file as token -> rank. The result is at most as large as the file."""
     lines = data.splitlines()
     ranks: dict[bytes, int] = {}
     try:

@@ -3,9 +3,9 @@
 In: a list of byte strings, or a tokenizer (GGUF, Hugging Face, tiktoken, SentencePiece, tekken, characters). Out:
 `size`, `tokens`, `eos_token_ids`, `special_tokens`, and `encode` and `decode`.
 
-An id without text is None: holes, padding, end tokens and special tokens. `special_tokens` names the special tokens. A
-grammar refers to them by name, never by the bytes of their name. Two ids may spell the same bytes. Immutable; may be
-shared between threads. Encoding tables are built when text is first encoded.
+`tokens` has None for an id without text: holes, padding, end tokens and special tokens. `special_tokens` names the
+special tokens. A grammar refers to them by name, never by the bytes of their name. Two ids may spell the same bytes.
+Immutable; may be shared between threads. Encoding tables are built when text is first encoded.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ class Vocabulary:
         special_tokens: Mapping[int, str] = _NO_SPECIAL_TOKENS,
         size: int | None = None,
     ) -> None:
-        ends = frozenset(check_ids(eos_token_ids, "eos_token_ids"))
-        if not ends:
+        end_ids = frozenset(check_ids(eos_token_ids, "eos_token_ids"))
+        if not end_ids:
             raise VocabularyError(
                 "eos_token_ids is empty: name the ids that end an output, or write Vocabulary.without_end(tokens) if "
                 "your program ends outputs itself"
             )
-        self._set_fields(tokens, ends, special_tokens, size)
+        self._set_fields(tokens, end_ids, special_tokens, size)
 
     @classmethod
     def without_end(
@@ -122,11 +122,11 @@ class Vocabulary:
     def _set_fields(
         self,
         tokens: Sequence[bytes | None],
-        ends: frozenset[int],
+        end_ids: frozenset[int],
         special_tokens: Mapping[int, str],
         size: int | None,
     ) -> None:
-        self.eos_token_ids = ends
+        self.eos_token_ids = end_ids
         names = _check_names(special_tokens)
         self.special_tokens = MappingProxyType(names)
         self.tokens = _check_tokens(tokens, self.eos_token_ids.union(names))
@@ -174,10 +174,10 @@ class Vocabulary:
         return self._encoder.encode(text, continued)
 
     def encode_with_special(self, text: str) -> list[int]:
-        """Like `encode`, but names of special tokens in `text` become those tokens: as rendered chat templates require.
+        """Like `encode`, but names of special tokens in `text` become those tokens, as rendered chat templates require.
 
         Hugging Face tokenizers do this themselves (their tokens may strip adjacent whitespace). For other tokenizers,
-        the text is split at the names, longest first, and each part is encoded separately.
+        the text is split at the names, longest first, and each piece is encoded separately.
 
         Raises:
             VocabularyError: as for `encode`.
@@ -191,11 +191,11 @@ class Vocabulary:
         for number in sorted(self.special_tokens):
             ids.setdefault(self.special_tokens[number], number)
         names = sorted(filter(None, ids), key=len, reverse=True)
-        parts = re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]
+        pieces = re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]
         out: list[int] = []
-        for position, part in enumerate(parts):  # the text between two names, a name, and so on
-            if part:
-                out += [ids[part]] if position % 2 else self.encode(part)
+        for piece_index, piece in enumerate(pieces):  # the text between two names, a name, and so on
+            if piece:
+                out += [ids[piece]] if piece_index % 2 else self.encode(piece)
         return out
 
     def byte_pairs(self) -> BytePairs:
@@ -302,14 +302,14 @@ class Vocabulary:
         Raises:
             VocabularyError: as for the constructor, and for an end token beyond the logits.
         """
-        ends = self.eos_token_ids if eos_token_ids is None else eos_token_ids
+        end_ids = self.eos_token_ids if eos_token_ids is None else eos_token_ids
         size = self.size if size is None else _check_size(size)
         tokens = self.tokens[: max(size, 0)]
         names = {id: name for id, name in self.special_tokens.items() if id < size}
-        if eos_token_ids is None and not ends:
+        if eos_token_ids is None and not end_ids:
             other = Vocabulary.without_end(tokens, special_tokens=names, size=size)
         else:
-            other = Vocabulary(tokens, eos_token_ids=ends, special_tokens=names, size=size)
+            other = Vocabulary(tokens, eos_token_ids=end_ids, special_tokens=names, size=size)
         if len(tokens) == len(self.tokens):
             other._factory, other._special_factory = self._factory, self._special_factory
             other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
@@ -334,15 +334,15 @@ class Vocabulary:
             source = read_tokens()
         except ModelFileError as error:
             raise VocabularyError(str(error)) from None
-        ends = source.eos_token_ids if eos_token_ids is None else eos_token_ids
-        if not ends:
+        end_ids = source.eos_token_ids if eos_token_ids is None else eos_token_ids
+        if not end_ids:
             raise VocabularyError(
                 "the tokenizer does not say which tokens end an output: pass eos_token_ids=[...]; its special tokens "
                 f"are {dict(list(source.special_tokens.items())[:8])}"
             )
         size = source.size if size is None else size
         tokens = [token or None for token in source.tokens]
-        vocabulary = cls(tokens, eos_token_ids=ends, special_tokens=source.special_tokens, size=size)
+        vocabulary = cls(tokens, eos_token_ids=end_ids, special_tokens=source.special_tokens, size=size)
         vocabulary._special_factory, vocabulary._pairs_factory = source.special_encoder, source.byte_pairs
         vocabulary.text_markers = tuple(source.markers)
         if source.encoder is not None:
@@ -359,7 +359,7 @@ def _check_text(text: str) -> None:
         raise VocabularyError(f"the text contains a lone surrogate at character {error.start}") from None
 
 
-def _check_tokens(tokens: Sequence[bytes | None], without_text: Iterable[int]) -> tuple[bytes | None, ...]:
+def _check_tokens(tokens: Sequence[bytes | None], ids_without_text: Iterable[int]) -> tuple[bytes | None, ...]:
     """The tokens as a tuple, None for ids without text."""
     if isinstance(tokens, (str, bytes)):
         raise VocabularyError("tokens is a sequence of bytes, one for each id, not one string")
@@ -370,7 +370,7 @@ def _check_tokens(tokens: Sequence[bytes | None], without_text: Iterable[int]) -
     if invalid_types:
         number = next(k for k, token in enumerate(out) if type(token) in invalid_types)
         raise VocabularyError(f"token {number} is {brief(out[number])}: tokens are bytes (or None), not text")
-    for number in without_text:
+    for number in ids_without_text:
         if number < len(out):
             out[number] = None
     lengths = [len(token) for token in out if token is not None]

@@ -7,9 +7,9 @@ from typing import Any
 __all__ = ["check_bitmask", "check_pair", "require"]
 
 
-def require(holds: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
     """Raise an AssertionError with this message if the condition does not hold, even under `python -O`."""
-    if not holds:
+    if not condition:
         raise AssertionError(message)
 
 
@@ -22,7 +22,7 @@ def check_bitmask(bitmask: Any, int32: Any, *, contiguous: bool = True) -> tuple
 
 
 def check_pair(logits: Any, mask: Any, int32: Any) -> None:
-    """Check that a bitmask is int32 and has as many rows as the logits."""
+    """Check that the logits are 2D, and that a bitmask is int32 and has as many rows."""
     require(mask.dtype == int32, "Mask must be int32")
     require(logits.ndim == 2, "Logits must be 2D")
     require(logits.shape[0] == mask.shape[0], "Batch size mismatch")

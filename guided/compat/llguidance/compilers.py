@@ -47,8 +47,11 @@ class LarkCompiler:
 
     def compile(self, lark: str, check: bool = True) -> str:
         """Convert a Lark grammar. ValueError: `check` is set and the grammar is invalid."""
-        top = {"grammars": [{"name": "lark_grammar", "json_schema": None, "lark_grammar": lark}], "max_tokens": None}
-        return _validate(json.dumps(top, separators=(",", ":"), ensure_ascii=False), check)
+        document = {
+            "grammars": [{"name": "lark_grammar", "json_schema": None, "lark_grammar": lark}],
+            "max_tokens": None,
+        }
+        return _validate(json.dumps(document, separators=(",", ":"), ensure_ascii=False), check)
 
 
 class RegexCompiler:

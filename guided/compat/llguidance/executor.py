@@ -39,15 +39,18 @@ class LLExecutor:
 
         Raises:
             ValueError: the address or a size is wrong, or an index is out of bounds. TypeError: an entry has no
-            matcher. RuntimeError: a matcher occurs twice.
+                matcher. RuntimeError: a matcher occurs twice.
         """
         entries = _check_entries(interpreters, 2)
-        rows = _target_rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
-        unfilled = [matcher for matcher, _ in entries if matcher.needs_mask]
-        if len(unfilled) > 1 and len({id(matcher.inner.grammar.vocabulary) for matcher in unfilled}) == 1:
-            masks = allocate_token_bitmask(len(unfilled), 32 * rows.shape[1])
-            fill_batch([matcher.inner for matcher in unfilled], masks, threads=self.num_threads)
-            for matcher, mask in zip(unfilled, masks, strict=True):
+        rows = _view_rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
+        unfilled_matchers = [matcher for matcher, _ in entries if matcher.needs_mask]
+        if (
+            len(unfilled_matchers) > 1
+            and len({id(matcher.inner.grammar.vocabulary) for matcher in unfilled_matchers}) == 1
+        ):
+            masks = allocate_token_bitmask(len(unfilled_matchers), 32 * rows.shape[1])
+            fill_batch([matcher.inner for matcher in unfilled_matchers], masks, threads=self.num_threads)
+            for matcher, mask in zip(unfilled_matchers, masks, strict=True):
                 matcher.set_mask(mask)
         for matcher, index in entries:
             rows[index] = matcher.row()
@@ -61,7 +64,7 @@ class LLExecutor:
     ) -> None:
         """Like `unsafe_compute_mask_ptr`, followed by masks after each draft token, up to the first forbidden one."""
         entries = _check_entries(interpreters, 3)
-        rows = _target_rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
+        rows = _view_rows(entries, trg_pointer, one_mask_bytes, trg_batch_size)
         for matcher, index, drafts in entries:
             if index + len(drafts) >= trg_batch_size:
                 raise ValueError(f"Target index out of bounds: {index} and {len(drafts)} drafts in {trg_batch_size}")
@@ -84,19 +87,19 @@ def _check_entries(entries: Sequence[Any], part_count: int) -> list[Any]:
             )
         if not isinstance(entry[0], LLMatcher):
             raise TypeError(f"'{type(entry[0]).__name__}' object is not an instance of 'LLMatcher'")
-    seen: set[int] = set()
+    matcher_ids: set[int] = set()
     for entry in entries:
-        if id(entry[0]) in seen:
+        if id(entry[0]) in matcher_ids:
             raise RuntimeError("Already borrowed: a matcher occurs twice; use deep_copy()")
-        seen.add(id(entry[0]))
+        matcher_ids.add(id(entry[0]))
     return list(entries)
 
 
-def _target_rows(entries: Sequence[Any], address: int, mask_bytes: int, batch_size: int) -> npt.NDArray[np.int32]:
+def _view_rows(entries: Sequence[Any], address: int, mask_bytes: int, batch_size: int) -> npt.NDArray[np.int32]:
     mask_words = entries[0][0].mask_words
     check_address(address)
     if mask_bytes != 4 * mask_words:
         raise ValueError(f"Invalid buffer size: a mask has {4 * mask_words} bytes, not {mask_bytes}")
-    if invalid := [entry[1] for entry in entries if not 0 <= entry[1] < batch_size]:
-        raise ValueError(f"Target index out of bounds: {invalid[0]} in {batch_size}")
+    if invalid_indices := [entry[1] for entry in entries if not 0 <= entry[1] < batch_size]:
+        raise ValueError(f"Target index out of bounds: {invalid_indices[0]} in {batch_size}")
     return rows_at(address, batch_size, mask_words)

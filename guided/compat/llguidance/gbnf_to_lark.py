@@ -50,7 +50,7 @@ def gbnf_to_lark(text: str) -> str:
     """
     names = _LarkNames()
     out = ["%llguidance {}"]
-    for token in _tokens(text):
+    for token in _split_tokens(text):
         match token.lastgroup:
             case "rule" | "defined":
                 out.append(f"\n{names.find(token['defined'])}:")
@@ -69,7 +69,7 @@ def gbnf_to_lark(text: str) -> str:
     return " ".join(out).replace(" \n", "\n").strip() + "\n"
 
 
-def _tokens(text: str) -> Iterator[re.Match[str]]:
+def _split_tokens(text: str) -> Iterator[re.Match[str]]:
     pos = 0
     while pos < len(text):
         match = _TOKEN.match(text, pos)
@@ -85,7 +85,7 @@ class _LarkNames:
 
     def __init__(self) -> None:
         self._names = {"root": "start"}
-        self._counts = {"start": 1}  # for each name in use, the number of rules that would have it
+        self._counts = {"start": 1}  # for each name in use, the number of rules that would have it without a number
 
     def find(self, name: str) -> str:
         """The name in Lark of a rule in GBNF."""

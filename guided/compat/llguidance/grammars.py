@@ -125,9 +125,10 @@ def compile_grammar(text: str, tokenizer: LLTokenizer, limits: Limits, final_ski
         if options["unknown_format"] == "refuse":
             _refuse_formats(schema, grammar.findings)
         return grammar
-    named = [definition for definition in others if definition.name]
-    parts: dict[str, Any] = {definition.name: None for definition in named}  # schemas in Lark texts get other names
-    for definition in named:
+    named_definitions = [definition for definition in others if definition.name]
+    # Reserve the names, since schemas in Lark texts must get other names.
+    parts: dict[str, Any] = {definition.name: None for definition in named_definitions}
+    for definition in named_definitions:
         parts[definition.name] = _make_part(definition, tokenizer, limits, parts)
     lark = _LarkRewriter(first.content, tokenizer, limits, parts).rewrite()
     lark += "" if final_skip else _NO_FINAL_SKIP
@@ -164,8 +165,8 @@ def _refuse_formats(schema: Any, findings: Sequence[Finding]) -> None:
 def _types_around(schema: Any, pointer: str) -> Sequence[str]:
     """The types that `type` allows in the schema around the keyword at a pointer. Without `type`, strings are allowed,
     so the result is ["string"]."""
-    for part in pointer.split("/")[1:-1]:
-        name = unquote(part).replace("~1", "/").replace("~0", "~")
+    for key in pointer.split("/")[1:-1]:
+        name = unquote(key).replace("~1", "/").replace("~0", "~")
         try:
             schema = schema[int(name)] if isinstance(schema, list) else schema[name]
         except (KeyError, ValueError, IndexError, TypeError):  # the keyword is in another document
@@ -203,9 +204,9 @@ class _LarkRewriter:
             return self._text
         out, pos = [], 0
         for token in tokens:
-            source = self._rewrite_token(token)
-            if source is not None:
-                out += [self._text[pos : token.start], source]
+            replacement = self._rewrite_token(token)
+            if replacement is not None:
+                out += [self._text[pos : token.start], replacement]
                 pos = token.end
         out.append(self._text[pos:])
         has_directive = any(token.text in ("%llguidance", "%grammar_options") for token in tokens)
@@ -218,7 +219,7 @@ class _LarkRewriter:
             pattern = token.text[1:end]
             python_pattern = to_python_regex(strip_anchors(pattern), self._limits)
             if "|" in python_pattern:
-                python_pattern = f"(?:{python_pattern})"  # or the alternatives would absorb their neighbours
+                python_pattern = f"(?:{python_pattern})"  # without it, a choice would absorb its neighbours
             return None if python_pattern == pattern else f"/{_escape_newlines(python_pattern)}/{token.text[end + 1 :]}"
         if token.kind == "special" and token.text.startswith(("<[*", "<[^")):
             return self._add_control_tokens(token.text)
@@ -227,8 +228,8 @@ class _LarkRewriter:
             self._parts[name] = _make_schema_part(token.value)
             return f"@{name}"
         if token.text == "%lark":
-            rewritten = _LarkRewriter(token.value, self._tokenizer, self._limits, self._parts).rewrite()
-            return f"%lark {{{rewritten}}}"
+            rewritten_text = _LarkRewriter(token.value, self._tokenizer, self._limits, self._parts).rewrite()
+            return f"%lark {{{rewritten_text}}}"
         return None
 
     def _add_control_tokens(self, source: str) -> str | None:
@@ -247,12 +248,12 @@ class _LarkRewriter:
 def _remove_ranges(ids: Sequence[int], ranges: list[tuple[int, int]]) -> list[int]:
     """The ids, in ascending order, that are in none of the ranges."""
     ranges.sort()
-    out, index, last = [], 0, -1
+    out, index, last_excluded = [], 0, -1
     for token_id in ids:
         while index < len(ranges) and ranges[index][0] <= token_id:
-            last = max(last, ranges[index][1])
+            last_excluded = max(last_excluded, ranges[index][1])
             index += 1
-        if token_id > last:
+        if token_id > last_excluded:
             out.append(token_id)
     return out
 

@@ -50,10 +50,10 @@ class LLInterpreter:
 
     def deep_copy(self) -> LLInterpreter:
         """An independent copy."""
-        copied = object.__new__(LLInterpreter)
-        copied.__dict__.update(self.__dict__)
-        copied._matcher, copied._output_tokens = self._matcher.deep_copy(), list(self._output_tokens)
-        return copied
+        clone = object.__new__(LLInterpreter)
+        clone.__dict__.update(self.__dict__)
+        clone._matcher, clone._output_tokens = self._matcher.deep_copy(), list(self._output_tokens)
+        return clone
 
     def is_accepting(self) -> bool:
         """Whether the output could have ended at the last call of `compute_mask`."""
@@ -159,8 +159,8 @@ class LLInterpreter:
         token_fields = {"log_prob": 0.0, "num_tokens": token_count, "is_generated": self._is_generated, "stats": {}}
         out = [{"object": "text", **_text_fields(text), **token_fields}]
         captures = self._matcher.get_captures()
-        for name, captured in captures[self._reported_captures :]:
-            out.append({"object": "capture", "name": name, **_text_fields(captured), "log_prob": 0.0})
+        for name, captured_text in captures[self._reported_captures :]:
+            out.append({"object": "capture", "name": name, **_text_fields(captured_text), "log_prob": 0.0})
         self._reported_tokens, self._reported_captures, self._is_generated = (
             len(self._output_tokens),
             len(captures),

@@ -54,7 +54,7 @@ def to_guided_limits(limits: LLParserLimits | None) -> Limits:
         return _GUIDED_DEFAULTS
     fuel = limits.initial_lexer_fuel
     states = _scale(_GUIDED_DEFAULTS.states, limits.max_lexer_states, _DEFAULT_LEXER_STATES)
-    if fuel < _DEFAULT_FUEL:  # guided does not count the work on small expressions, but it counts their states
+    if fuel < _DEFAULT_FUEL:  # `work` does not include small expressions, so a lower fuel also limits their states
         states = min(states, _scale(_GUIDED_DEFAULTS.states, fuel, _DEFAULT_FUEL))
     return Limits(
         work=_scale(_GUIDED_DEFAULTS.work, fuel, _DEFAULT_FUEL),
@@ -63,5 +63,5 @@ def to_guided_limits(limits: LLParserLimits | None) -> Limits:
     )
 
 
-def _scale(guided_default: int, given: int, default: int) -> int:
-    return max(1, guided_default * given // default)
+def _scale(guided_default: int, llguidance_value: int, llguidance_default: int) -> int:
+    return max(1, guided_default * llguidance_value // llguidance_default)

@@ -63,9 +63,8 @@ class LLMatcher:
         self._tokenizer, self._error = tokenizer, ""
         self._end_reason: StopReason = "EndOfSentence"  # the reason for the stop, once an end token has been read
         self._matcher: GrammarMatcher | None = None
-        self._strict_matcher: GrammarMatcher | None = (
-            None  # allows no ignored text at the end; decides whether the output has stopped
-        )
+        # Allows no ignored text at the end. Decides whether the output has stopped.
+        self._strict_matcher: GrammarMatcher | None = None
         self._warnings: list[str] = []
         self._bitmask, self._is_filled = allocate_token_bitmask(1, tokenizer.vocab_size), False
         self._is_verbose = limits is None or limits.verbose_errors
@@ -138,8 +137,8 @@ class LLMatcher:
     @staticmethod
     def grammar_from_regex(regex: str) -> str:
         """Convert a regular expression in Rust's syntax to a grammar. It is not checked."""
-        escaped = escape_for_slashes(regex)
-        return _wrap_grammar({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{escaped}/"})
+        escaped_pattern = escape_for_slashes(regex)
+        return _wrap_grammar({"name": "regex", "json_schema": None, "lark_grammar": f"start: /{escaped_pattern}/"})
 
     def is_error(self) -> bool:
         """Whether the grammar or a token was invalid. An error is permanent."""
@@ -155,12 +154,12 @@ class LLMatcher:
 
     def deep_copy(self) -> LLMatcher:
         """An independent copy."""
-        copied = object.__new__(LLMatcher)
-        copied.__dict__.update(self.__dict__)
-        copied._matcher = None if self._matcher is None else self._matcher.fork()
-        copied._strict_matcher = None if self._strict_matcher is None else self._strict_matcher.fork()
-        copied._bitmask, copied._warnings, copied._is_filled = self._bitmask.copy(), list(self._warnings), False
-        return copied
+        clone = object.__new__(LLMatcher)
+        clone.__dict__.update(self.__dict__)
+        clone._matcher = None if self._matcher is None else self._matcher.fork()
+        clone._strict_matcher = None if self._strict_matcher is None else self._strict_matcher.fork()
+        clone._bitmask, clone._warnings, clone._is_filled = self._bitmask.copy(), list(self._warnings), False
+        return clone
 
     def is_accepting(self) -> bool:
         """Whether the output may end here."""
@@ -202,10 +201,10 @@ class LLMatcher:
         """Accept tokens up to the first forbidden one, and return how many were accepted."""
         if self._error or not self._are_ids(tokens):
             return 0
-        read = 0
-        while read < len(tokens) and not self.is_stopped() and self._accept_token(tokens[read]):
-            read += 1
-        return read
+        accepted_count = 0
+        while accepted_count < len(tokens) and not self.is_stopped() and self._accept_token(tokens[accepted_count]):
+            accepted_count += 1
+        return accepted_count
 
     def consume_token(self, sampled_token: int) -> bool:
         """Accept a token. False if it is not allowed, which is an error."""
@@ -231,9 +230,9 @@ class LLMatcher:
         first_end = next((index for index, token in enumerate(tokens) if token in eos_token_ids), len(tokens))
         if (
             self._strict_matcher is not None
-            and (read := self._strict_matcher.validate_tokens(tokens[:first_end])) < first_end
+            and (accepted_count := self._strict_matcher.validate_tokens(tokens[:first_end])) < first_end
         ):
-            return read
+            return accepted_count
         return self.inner.validate_tokens(tokens[: first_end + 1])
 
     def compute_bitmask(self) -> bytes:
@@ -267,18 +266,18 @@ class LLMatcher:
     def write_rows(self, rows: Row, draft_tokens: Sequence[int]) -> None:
         """Write the current mask, and the mask after each allowed draft token, into int32 (drafts + 1, words)."""
         rows[0] = self.row()
-        read = 0
+        accepted_count = 0
         for token in draft_tokens:
             if self.is_stopped() or not 0 <= token < self._tokenizer.vocab_size or not self._accept_token(token):
                 break
-            read += 1
-            rows[read] = self.row()
-        if read:
-            self._take_back(read)
+            accepted_count += 1
+            rows[accepted_count] = self.row()
+        if accepted_count:
+            self._take_back(accepted_count)
 
     def get_capture(self, name: str) -> bytes | None:
         """The last text captured under a name, or None."""
-        return next((text for captured, text in reversed(self.get_captures()) if captured == name), None)
+        return next((text for captured_name, text in reversed(self.get_captures()) if captured_name == name), None)
 
     def get_captures(self) -> list[tuple[str, bytes]]:
         """All captures as (name, text), in the order in which they end."""
@@ -298,7 +297,8 @@ class LLMatcher:
         return rows_at(pointer, rows, words)
 
     def _are_ids(self, tokens: Sequence[int]) -> bool:
-        """Whether all tokens are ids of the vocabulary; if not, enter the error state."""
+        """Whether all tokens are ids of the vocabulary; if not, enter the error state. OverflowError: an id is
+        negative."""
         for token in tokens:
             if token < 0:
                 raise OverflowError(f"{token} is not a token id")
@@ -311,12 +311,12 @@ class LLMatcher:
         reason_before = self.stop_reason() if is_end else "NotStopped"
         if self._strict_matcher is not None and not is_end and not self._strict_matcher.accept_token(token):
             return False
-        accepted = self.inner.accept_token(token)
-        if accepted:
+        is_accepted = self.inner.accept_token(token)
+        if is_accepted:
             self._is_filled = False
             if is_end and self.inner.is_terminated():
                 self._end_reason = "EndOfSentence" if reason_before == "NotStopped" else reason_before
-        return accepted
+        return is_accepted
 
     def _take_back(self, steps: int) -> bool:
         if self._error:
@@ -325,7 +325,7 @@ class LLMatcher:
             self._error = f"rollback: {steps} > {self.inner.steps}"
             return False
         self.inner.rollback(steps)
-        if self._strict_matcher is not None:  # `_strict_matcher` never reads end tokens
+        if self._strict_matcher is not None:  # it never reads end tokens, so it may have fewer steps
             self._strict_matcher.rollback(max(0, self._strict_matcher.steps - self.inner.steps))
         self._is_filled = False
         return True
@@ -368,8 +368,8 @@ class LLMatcher:
         if self._error:
             return row_of(self._tokenizer.vocab_size, self._tokenizer.eos_tokens)
         row = self._fill_mask()
-        forced = self.inner.forced_tokens() if self._forces_tokens else []
-        return row_of(self._tokenizer.vocab_size, forced[:1]) if forced else row
+        forced_ids = self.inner.forced_tokens() if self._forces_tokens else []
+        return row_of(self._tokenizer.vocab_size, forced_ids[:1]) if forced_ids else row
 
 
 def escape_for_slashes(pattern: str) -> str:

@@ -1,7 +1,7 @@
 """`JsonCompileOptions`: llguidance's options for writing JSON, and their equivalents in guided.
 
-By default, any white space may come between tokens, integers have no fraction and no exponent, and strings contain only
-necessary escapes.
+By default, any white space may come between JSON tokens, integers have no fraction and no exponent, and strings contain
+only necessary escapes.
 
     item_separator, key_separator    `separators`, which are regular expressions in both libraries
     whitespace_flexible, whitespace_pattern    `whitespace`; the pattern is matched at most once

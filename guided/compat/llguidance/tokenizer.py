@@ -69,7 +69,7 @@ class LLTokenizer:
 
     Attributes:
         vocab_size, eos_token, eos_tokens: the number of logits, the first end token, all end tokens.
-        is_canonical: True: texts are encoded as the model's tokenizer encodes them.
+        is_canonical: always True: texts are encoded as the model's tokenizer encodes them.
         vocabulary: the tokenizer's `Vocabulary`.
 
     Raises:
@@ -108,7 +108,7 @@ class LLTokenizer:
         """The ids without text, in ascending order, except for the end tokens."""
         tokens, end_ids = self.vocabulary.tokens, self.vocabulary.eos_token_ids
         has_text = [bool(token) for token in tokens] + [False] * (self.vocabulary.size - len(tokens))
-        return [token_id for token_id, text in enumerate(has_text) if not text and token_id not in end_ids]
+        return [token_id for token_id, is_text in enumerate(has_text) if not is_text and token_id not in end_ids]
 
     @staticmethod
     def from_tiktoken(
@@ -148,8 +148,8 @@ class LLTokenizer:
         return self._tokenize_greedily(text.encode())
 
     def tokenize_bytes(self, utf8bytes: bytes, *, parse_special: bool = False) -> list[int]:
-        """The ids of bytes: the tokenizer encodes valid UTF-8; other bytes are encoded greedily, with the longest
-        tokens. See the module docstring for control tokens."""
+        """The ids of bytes. The tokenizer encodes valid UTF-8, also before an incomplete character at the end; other
+        bytes are encoded greedily, with the longest tokens. See the module docstring for control tokens."""
         if parse_special:
             return self.tokenize_str(utf8bytes.decode(errors="replace"), parse_special=True)
         return [token for token, _ in self._tokenize(utf8bytes)]
@@ -194,7 +194,7 @@ class LLTokenizer:
             return "\u227aEOS\u227b"
         if token in self._names:
             return self._names[token]
-        data = self._token_text(token)
+        data = self._token_bytes(token)
         if data is None:
             return f"\u227a{'EMPTY' if token < self.vocab_size else 'OOB'}[{token}]\u227b"
         try:
@@ -202,13 +202,13 @@ class LLTokenizer:
         except UnicodeDecodeError:
             return f"\u227aHEX[{data.hex()}]\u227b"
 
-    def _token_text(self, token: int) -> bytes | None:
+    def _token_bytes(self, token: int) -> bytes | None:
         return self.vocabulary.token_bytes(token) if 0 <= token < self.vocab_size else None
 
     def _decode_token(self, token: int) -> bytes:
         if token in self._names:
             return self._names[token].encode()
-        return self._token_text(token) or f"<[{token}]>".encode()
+        return self._token_bytes(token) or f"<[{token}]>".encode()
 
     def _control_token_at(self, piece: bytes) -> tuple[int | None, int]:
         """Find the control token whose name or id follows a marker. Returns it, and the length of the name or id."""
@@ -225,8 +225,8 @@ class LLTokenizer:
         return sorted(pairs, key=lambda each: (-len(each[0]), each[1]))
 
     def _tokenize(self, data: bytes) -> list[tuple[int, int]]:
-        """The ids of bytes, each with the offset of its end, or -1 if the ids around it do not decode to their
-        bytes."""
+        """The ids of bytes, each with the offset of its end, or -1 if the ids of the text between two control tokens do
+        not decode to that text."""
         out: list[tuple[int, int]] = []
         offset = 0
         for piece_index, piece in enumerate(data.split(bytes([_MARKER]))):
@@ -237,9 +237,9 @@ class LLTokenizer:
                 out += [] if control_token is None else [(control_token, begin)]
                 piece = piece[length:]
             ids, end = self._tokenize_text(piece), begin
-            is_exact = b"".join(self._token_text(token) or b"" for token in ids) == piece
+            is_exact = b"".join(self._token_bytes(token) or b"" for token in ids) == piece
             for token in ids:
-                end += len(self._token_text(token) or b"")
+                end += len(self._token_bytes(token) or b"")
                 out.append((token, end if is_exact else -1))
             offset = begin + len(piece)
         return out
@@ -255,10 +255,10 @@ class LLTokenizer:
             return self._tokenize_greedily(data)
 
     def _tokenize_greedily(self, data: bytes) -> list[int]:
-        ids, longest = self._ids_by_bytes
+        ids, max_length = self._ids_by_bytes
         out, offset = [], 0
         while offset < len(data):
-            lengths = range(min(longest, len(data) - offset), 0, -1)
+            lengths = range(min(max_length, len(data) - offset), 0, -1)
             length = next((length for length in lengths if data[offset : offset + length] in ids), 0)
             out += [ids[data[offset : offset + length]]] if length else []
             offset += length or 1
@@ -328,7 +328,7 @@ def _set_end_ids(
     names = dict(vocabulary.special_tokens)
     if vocabulary.eos_token_ids != set(end_ids) or (size or 0) > vocabulary.size:
         vocabulary = vocabulary.copy_with(
-            eos_token_ids=end_ids, size=max(size or 0, vocabulary.size, *(e + 1 for e in end_ids))
+            eos_token_ids=end_ids, size=max(size or 0, vocabulary.size, *(end + 1 for end in end_ids))
         )
     return vocabulary, end_ids, {**{end: names.get(end, f"<[{end}]>") for end in end_ids}, **names}
 

@@ -37,7 +37,7 @@ MAX_STATES: Final = 100_000
 
 
 class _States:
-    """The states of a grammar found so far, each with a matcher in that state."""
+    """The states that have been found so far, each with a matcher in that state."""
 
     def __init__(self, grammar: CompiledGrammar) -> None:
         self.eos_token_id = min(grammar.vocabulary.eos_token_ids)
@@ -45,9 +45,8 @@ class _States:
         self._lock = threading.Lock()
         self._matchers = [GrammarMatcher(grammar)]
         self._numbers = {self._matchers[0].state: 0}
-        self._parents: list[tuple[int, int] | None] = [
-            None
-        ]  # for each state: the state before it, and the token that leads to it
+        # for each state but the first: the state before it, and the token that leads to it
+        self._parents: list[tuple[int, int] | None] = [None]
         self._allowed_tokens: dict[int, list[int]] = {}
 
     def find_allowed_tokens(self, state: int) -> list[int] | None:
@@ -74,7 +73,9 @@ class _States:
             if not matcher.accept_token(token):
                 return None
             number = self._numbers.get(matcher.state)
-            if number is None or self._matchers[number].state != matcher.state:  # states were discarded and recreated
+            if (
+                number is None or self._matchers[number].state != matcher.state
+            ):  # the grammar discarded its states and numbered them again
                 self._numbers = {known_matcher.state: index for index, known_matcher in enumerate(self._matchers)}
                 number = self._numbers.get(matcher.state)
             if number is None:
@@ -148,7 +149,7 @@ class Index:
         return {state for state in range(self._states.explore()) if self._states.is_final(state)}
 
     def get_transitions(self) -> dict[int, dict[int, int]]:
-        """State -> token -> next state; the end token leads back to the state. LimitExceeded: see
+        """State -> token -> next state; the end token leads back to the same state. LimitExceeded: see
         `get_final_states`."""
         out: dict[int, dict[int, int]] = {}
         for state in range(self._states.explore()):
@@ -211,7 +212,7 @@ class Guide:
         self._previous_states: deque[int] = deque(maxlen=max_rollback)
 
     def get_state(self) -> int:
-        """The number of the state."""
+        """The number of the current state."""
         return self._state
 
     def get_tokens(self) -> list[int]:

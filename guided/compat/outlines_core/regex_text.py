@@ -65,9 +65,9 @@ class _Writer:
             case Chars():
                 out = _format_string_set(node.ranges) if in_string else _format_set(node.ranges)
             case Seq():
-                out = "".join(self.write_node(part, in_string) for part in node.items)
+                out = "".join(self.write_node(item, in_string) for item in node.items)
             case Alt():
-                out = f"({'|'.join(self.write_node(part, in_string) for part in node.items)})"
+                out = f"({'|'.join(self.write_node(item, in_string) for item in node.items)})"
             case Repeat():
                 out = f"({self.write_node(node.item, in_string)}){_format_quantifier(node.min, node.max)}"
             case Ref() if not in_string:
@@ -87,7 +87,8 @@ class _Writer:
 
 
 def _eliminate_states(node: Node) -> Node:
-    """Eliminate the states of a node's automaton: an equivalent node without intersections and complements."""
+    """Eliminate the states of a node's automaton, and return an equivalent node without intersections and
+    complements."""
     automaton = determinise(node, "a part of the schema", 2_000)
     edges: dict[int, dict[int, Node]] = {}
     end = len(automaton.states)
@@ -129,7 +130,7 @@ def _format_set(ranges: tuple[tuple[int, int], ...]) -> str:
 
 
 def _format_string_set(ranges: tuple[tuple[int, int], ...]) -> str:
-    """Write these characters as an expression inside a JSON string, where they may be raw or escaped with a
+    """Write a set of characters as an expression inside a JSON string, where each may be raw or escaped with a
     backslash."""
     options = [_format_set(raw)] if (raw := intersect(ranges, _UNESCAPED)) else []
     options += [

@@ -115,8 +115,10 @@ class Vocabulary:
     def from_binary(binary_data: bytes | list[int]) -> Vocabulary:
         """A vocabulary from JSON, as `pickle` stores it. ValueError: the data is not a vocabulary."""
         try:
-            read = json.loads(bytes(binary_data))
-            return Vocabulary(read["eos_token_id"], {bytes.fromhex(data): ids for data, ids in read["tokens"].items()})
+            document = json.loads(bytes(binary_data))
+            return Vocabulary(
+                document["eos_token_id"], {bytes.fromhex(data): ids for data, ids in document["tokens"].items()}
+            )
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ValueError(f"Deserialization of Vocabulary failed: {error}") from None
 

@@ -11,8 +11,8 @@ guided does the compiling and matching. It raises a RuntimeError for every part 
 enforce. docs/migration.md lists the differences from xgrammar and the functions that are missing.
 
 How: a `Grammar` keeps its specification (`recipe.py`) and its IR. A `CompiledGrammar` keeps guided's compiled grammars,
-one for each set of stop tokens. A `GrammarMatcher` wraps guided's. torch is imported when a tensor is requested,
-pydantic when the models of structural tags are, and transformers when `contrib.hf` is.
+one for each set of stop tokens. A `GrammarMatcher` wraps guided's `GrammarMatcher`. Optional packages are imported on
+first use: torch for tensors, pydantic for the models of structural tags, and transformers for `contrib.hf`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ __all__ = [
     "testing",
 ]
 
-_HERE: Final = "guided.compat.xgrammar"
+_PACKAGE: Final = "guided.compat.xgrammar"
 _MODULES: Final = ("builtin_structural_tag", "structural_tag", "testing")
 _LAZY: Final = {
     **dict.fromkeys(
@@ -106,16 +106,16 @@ _LAZY: Final = {
     "hf": "contrib",
     "bitmask_dtype": "matcher",
 }  # fmt: skip
-"""Names that need torch, pydantic or transformers, and their modules, which are imported on first access."""
+"""Name -> its module, for names that need torch, pydantic or transformers. The module is imported on first access."""
 
 
 def __getattr__(name: str) -> Any:
     """Import the names of `_LAZY` and the modules of `_MODULES` on first access."""
     if name in _MODULES:
-        return import_optional(f"{_HERE}.{name}")
+        return import_optional(f"{_PACKAGE}.{name}")
     if name in _LAZY:
-        return getattr(import_optional(f"{_HERE}.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {_HERE!r} has no attribute {name!r}")
+        return getattr(import_optional(f"{_PACKAGE}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Views of the caller's tensors as numpy arrays, which share their memory."""
+"""Views the caller's tensors as numpy arrays that share their memory."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def as_rows(bitmask: Any, size: int, *, dimensions: tuple[int, ...] = (1, 2)) ->
     return rows
 
 
-def copy_visible_bits(filled: np.ndarray[Any, Any], row: np.ndarray[Any, Any], size: int) -> None:
+def copy_visible_bits(full_row: np.ndarray[Any, Any], row: np.ndarray[Any, Any], size: int) -> None:
     """Copy the bits of the first `size` ids into a row, but not the bits of hidden ids (`tokenizer_info.py`)."""
-    row[:] = filled[: len(row)]
+    row[:] = full_row[: len(row)]
     if size % 32:
         row[-1] &= np.int32((1 << size % 32) - 1)
 

@@ -1,4 +1,4 @@
-"""The base class of the classes in this package. Each instance wraps one object of guided."""
+"""The base class of the classes in this package: two instances are equal if they wrap the same object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["XGRObject"]
 
 
 class XGRObject:
-    """A thin wrapper around an object of guided, its `_handle`. As in xgrammar, two wrappers are equal if they wrap the
+    """A thin wrapper around another object, its `_handle`. As in xgrammar, two wrappers are equal if they wrap the
     same object."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -30,5 +30,5 @@ class XGRObject:
         return self.__handle
 
     def __eq__(self, other: object) -> bool:
-        """Whether both wrap the same object."""
+        """Whether `self` and `other` wrap the same object."""
         return self._handle is other._handle if isinstance(other, XGRObject) else NotImplemented

@@ -1,4 +1,4 @@
-"""`BatchGrammarMatcher` steps many matchers at once."""
+"""`BatchGrammarMatcher`: one call fills the rows of many matchers, or lets all of them accept or take back tokens."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BatchGrammarMatcher(XGRObject):
         """Fill one row for each matcher, see `GrammarMatcher.fill_next_token_bitmask`.
 
         Args:
-            bitmask: int32 (batch, words), on the CPU. The other rows are not changed.
+            bitmask: int32 (batch, words), on the CPU. Rows without a matcher are not changed.
             indices: the row of each matcher; None means 0, 1, 2, ...
 
         Raises:
@@ -115,8 +115,8 @@ class BatchGrammarMatcher(XGRObject):
 
     @staticmethod
     def batch_accept_token(matchers: list[GrammarMatcher], tokens: list[int], debug_print: bool = False) -> list[bool]:
-        """Let each matcher accept its token, and return whether it did. RuntimeError: the numbers of matchers and
-        tokens differ.
+        """Let each matcher accept its token, and return for each whether it did. RuntimeError: the numbers of matchers
+        and tokens differ.
         """
         _check_lengths(matchers, tokens, "token_ids")
         return [
@@ -128,8 +128,8 @@ class BatchGrammarMatcher(XGRObject):
     def batch_accept_string(
         matchers: list[GrammarMatcher], strings: list[str | bytes], debug_print: bool = False
     ) -> list[bool]:
-        """Let each matcher accept its string, and return whether it did. RuntimeError: the numbers of matchers and
-        strings differ.
+        """Let each matcher accept its string, and return for each whether it did. RuntimeError: the numbers of
+        matchers and strings differ.
         """
         _check_lengths(matchers, strings, "input_strs")
         return [

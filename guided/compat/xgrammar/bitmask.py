@@ -70,15 +70,15 @@ def apply_token_bitmask_inplace(
         )
     if backend not in _BACKENDS:
         raise ValueError(f"Unknown backend: {backend}. The value should be one of them: {list(_BACKENDS)}")
-    width, covered = logits.shape[-1], bitmask.shape[-1] * 32
-    if vocab_size is None and covered < width:
+    width, bits = logits.shape[-1], bitmask.shape[-1] * 32
+    if vocab_size is None and bits < width:
         warnings.warn(
-            f"The bitmask covers only {covered} tokens but logits have {width}, so logits[..., {covered}:] are left "
+            f"The bitmask covers only {bits} tokens but logits have {width}, so logits[..., {bits}:] are left "
             "unmasked. Allocate the bitmask with the full vocab size, or pass vocab_size explicitly.",
             stacklevel=2,
         )
-    size = min(width, covered) if vocab_size is None else vocab_size
-    if size > min(width, covered):
-        raise ValueError(f"vocab_size is {size}, but there are {width} logits and {covered} bits of the bitmask")
+    size = min(width, bits) if vocab_size is None else vocab_size
+    if size > min(width, bits):
+        raise ValueError(f"vocab_size is {size}, but there are {width} logits and {bits} bits of the bitmask")
     rows = None if indices is None else [int(row) for row in indices]
     apply(logits[..., :size], bitmask[..., : (size + 31) // 32], rows)

@@ -106,10 +106,12 @@ def normalize_tool_choice(
     tools: list[ToolParam | dict[str, Any]] | None = None,
     tool_choice: ToolChoiceOptionParam | dict[str, Any] | None = "auto",
 ) -> tuple[list[FunctionToolParam], list[BuiltinToolParam], SimplifiedToolChoice]:
-    """Find the functions and the hosted tools that a choice allows, and whether one of them must be called.
+    """Find the functions and the hosted tools (`BuiltinToolParam`) that a choice allows, and whether one must be
+    called.
 
     Args:
-        tools: OpenAI's tools `{"type": "function", "function": {...}}`, and hosted ones `{"type": ..., "name": ...}`.
+        tools: OpenAI's functions `{"type": "function", "function": {...}}`, and hosted tools `{"type": ..., "name":
+            ...}`.
         tool_choice: "auto" (also None), "none", "required", a named tool, or allowed tools.
 
     Raises:
@@ -128,7 +130,7 @@ def normalize_tool_choice(
     choice: Any = "auto" if tool_choice is None else _CHOICE_ADAPTER.validate_python(tool_choice)
     mode: SimplifiedToolChoice = "forced"
     if isinstance(choice, AllowedToolChoiceParam):
-        functions, builtin_tools = _filter_allowed(functions, builtin_tools, choice)
+        functions, builtin_tools = _select_allowed_tools(functions, builtin_tools, choice)
         mode = choice.allowed_tools.mode
     elif isinstance(choice, NamedToolChoiceParam):
         name = choice.function.name
@@ -152,7 +154,7 @@ def normalize_tool_choice(
     return functions, builtin_tools, mode
 
 
-def _filter_allowed(
+def _select_allowed_tools(
     functions: list[FunctionToolParam], builtin_tools: list[BuiltinToolParam], choice: AllowedToolChoiceParam
 ) -> tuple[list[FunctionToolParam], list[BuiltinToolParam]]:
     names, types = set[str](), set[str]()
@@ -163,10 +165,10 @@ def _filter_allowed(
             raise ValueError("Allowed function tool references must include 'function'.")
         else:
             names.add(reference.function.name)
-    if missing := names - {tool.function.name for tool in functions}:
-        raise ValueError(f"Allowed function tools are not found in the tools list: {missing}.")
-    if missing := types - {tool.type for tool in builtin_tools}:
-        raise ValueError(f"Allowed builtin tools are not found in the tools list: {missing}.")
+    if missing_tools := names - {tool.function.name for tool in functions}:
+        raise ValueError(f"Allowed function tools are not found in the tools list: {missing_tools}.")
+    if missing_tools := types - {tool.type for tool in builtin_tools}:
+        raise ValueError(f"Allowed builtin tools are not found in the tools list: {missing_tools}.")
     return (
         [tool for tool in functions if tool.function.name in names],
         [tool for tool in builtin_tools if tool.type in types],
@@ -174,7 +176,8 @@ def _filter_allowed(
 
 
 def register_model_structural_tag(name: str) -> Callable[[_BuilderT], _BuilderT]:
-    """Register the decorated function as the builder for `name`. It takes the arguments of `_build_for_style`."""
+    """Register the decorated function as the builder for `name`. It takes the arguments of `_build_for_style` without
+    `style`."""
 
     def decorate(builder: _BuilderT) -> _BuilderT:
         _builders[name] = builder
@@ -257,7 +260,7 @@ def get_minimax_m3_structural_tag(
 
 
 def _split_begins(tag: dict[str, Any]) -> list[dict[str, Any]]:
-    """A tag for each begin: in xgrammar, a tag has one begin."""
+    """Split a tag with several begin texts into one tag for each, since xgrammar's tags have only one."""
     begins = tag["begin"] if isinstance(tag["begin"], list) else [tag["begin"]]
     return [{**tag, "begin": begin} for begin in begins]
 
@@ -265,8 +268,8 @@ def _split_begins(tag: dict[str, Any]) -> list[dict[str, Any]]:
 def _replace_hosted_tag(
     tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]
 ) -> list[dict[str, Any]]:
-    """Return a function's tag unchanged. Replace a hosted tool's first tag by the tool's own tags; drop its other
-    tags."""
+    """Return a function's tag unchanged. Replace a hosted tool's tag that begins with `<|channel|>` by the tool's own
+    tags; drop its other tags."""
     begin = tag["begin"] if isinstance(tag["begin"], str) else ""
     for name, tool in hosted_tools.items():
         temporary_name = f"functions.{name}"

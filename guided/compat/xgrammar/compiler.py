@@ -37,24 +37,24 @@ class CompiledGrammar(XGRObject):
     @property
     def grammar(self) -> Grammar:
         """The grammar."""
-        return self._parts.grammar
+        return self._compiled_data.grammar
 
     @property
     def tokenizer_info(self) -> TokenizerInfo:
         """The tokenizer."""
-        return self._parts.tokenizer_info
+        return self._compiled_data.tokenizer_info
 
     @property
     def memory_size_bytes(self) -> int:
         """The approximate size in memory: the automaton, and the states that matching has created so far."""
-        return self._parts.memory_bytes()
+        return self._compiled_data.memory_bytes()
 
     def serialize_json(self) -> str:
         """The grammar and the tokenizer's metadata, as JSON. `deserialize_json` compiles the grammar again."""
-        parts = self._parts
-        metadata = json.loads(parts.tokenizer_info.dump_metadata())
+        data = self._compiled_data
+        metadata = json.loads(data.tokenizer_info.dump_metadata())
         return json.dumps(
-            {"grammar": str(parts.grammar), "tokenizer_metadata": metadata, "__VERSION__": SERIALIZATION_VERSION}
+            {"grammar": str(data.grammar), "tokenizer_metadata": metadata, "__VERSION__": SERIALIZATION_VERSION}
         )
 
     @staticmethod
@@ -78,12 +78,12 @@ class CompiledGrammar(XGRObject):
         return GrammarCompiler(tokenizer_info, cache_enabled=False).compile_grammar(data["grammar"])
 
     @property
-    def _parts(self) -> _Parts:
-        parts: _Parts = self._handle
-        return parts
+    def _compiled_data(self) -> _CompiledData:
+        data: _CompiledData = self._handle
+        return data
 
 
-class _Parts:
+class _CompiledData:
     """The data of a CompiledGrammar: its grammar, its tokenizer, and guided's compiled grammar for each set of stop
     tokens in use."""
 
@@ -93,7 +93,7 @@ class _Parts:
         self._lock = threading.Lock()
 
     def compile_for(self, stops: tuple[int, ...] | None = None) -> Compiled:
-        """Compile the grammar with guided for these stop tokens, once; None means the tokenizer's stop tokens.
+        """The compiled grammar for these stop tokens; None means the tokenizer's. It is compiled on the first call.
 
         Raises:
             RuntimeError: the grammar allows no output, it names a token that the tokenizer lacks, or a limit is
@@ -220,13 +220,13 @@ class GrammarCompiler(XGRObject):
 
     def _compile_recipe(self, recipe: Recipe, grammar: Grammar | None = None) -> CompiledGrammar:
         with self._lock:
-            cached = self._cached_grammars.get(recipe)
-            if cached is not None:
+            cached_grammar = self._cached_grammars.get(recipe)
+            if cached_grammar is not None:
                 self._cached_grammars.move_to_end(recipe)
-                return cached
-        parts = _Parts(Grammar._from_recipe(recipe) if grammar is None else grammar, self._tokenizer_info)
-        parts.compile_for()
-        compiled = CompiledGrammar._create_from_handle(parts)
+                return cached_grammar
+        data = _CompiledData(Grammar._from_recipe(recipe) if grammar is None else grammar, self._tokenizer_info)
+        data.compile_for()
+        compiled = CompiledGrammar._create_from_handle(data)
         if self._cache_enabled:
             self._cache_grammar(recipe, compiled)
         return compiled

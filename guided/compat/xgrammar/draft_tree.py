@@ -1,8 +1,8 @@
 """Fills a mask for each node of a tree of draft tokens (speculative decoding).
 
 In: for each node, its token, its first child and its next sibling (-1 means none). Node 0 is the root, whose token has
-already been accepted. Out: for each node, a row of the bitmask with the tokens that may follow it. If the parent's row
-does not allow a node, or if the node ends the output, its row is empty and its subtree is not visited.
+already been accepted. Out: for each node, a row of the bitmask with the tokens that may follow it. The row of a node
+is empty, and its subtree is not visited, if its parent's row does not allow its token, or if it ends the output.
 
 How: depth first, with an explicit stack. The matcher steps down with `accept_token` and back up with `rollback`. Cost:
 one mask and one step for each visited node.
@@ -61,13 +61,11 @@ def traverse(
         as_array(array, np.int64, name).tolist() for name, array in zip(names, arguments, strict=True)
     )
     rows = as_rows(token_bitmask, matcher._size, dimensions=(2,))
-    filled_temperatures = None if temperatures is None else as_array(temperatures, np.float32, "temperatures")
-    _check_tree(
-        children, siblings, tokens, len(rows), None if filled_temperatures is None else len(filled_temperatures)
-    )
-    if filled_temperatures is not None:
-        filled_temperatures[:] = -1.0
-    return _TreeWalk(matcher, children, siblings, tokens, rows, filled_temperatures, time_threshold).run()
+    temperature_array = None if temperatures is None else as_array(temperatures, np.float32, "temperatures")
+    _check_tree(children, siblings, tokens, len(rows), None if temperature_array is None else len(temperature_array))
+    if temperature_array is not None:
+        temperature_array[:] = -1.0
+    return _TreeWalk(matcher, children, siblings, tokens, rows, temperature_array, time_threshold).run()
 
 
 def _check_tree(
@@ -90,19 +88,19 @@ def _check_tree(
         raise RuntimeError("The draft tree must not be empty")
     if siblings[0] != -1:
         raise RuntimeError("The root node must not have siblings")
-    seen: set[int] = set()
+    reached_nodes: set[int] = set()
     for name, edges in (("retrieve_next_token", children), ("retrieve_next_sibling", siblings)):
         for node, target in enumerate(edges):
             if not -1 <= target < count:
                 raise RuntimeError(f"{name}[{node}] = {target} is out of bounds: it should be in [-1, {count}).")
             if target == 0:
                 raise RuntimeError("The root node must not be the child or sibling of a node")
-            if target in seen:
+            if target in reached_nodes:
                 raise RuntimeError(
                     f"Node {target} is reached twice; the draft tree must not contain cycles or shared nodes."
                 )
             if target != -1:
-                seen.add(target)
+                reached_nodes.add(target)
 
 
 class _TreeWalk:
@@ -113,11 +111,11 @@ class _TreeWalk:
         siblings: Sequence[int],
         tokens: Sequence[int],
         rows: np.ndarray[Any, Any],
-        filled_temperatures: np.ndarray[Any, Any] | None,
+        temperature_array: np.ndarray[Any, Any] | None,
         seconds: float,
     ) -> None:
         self.matcher, self.children, self.siblings, self.tokens = matcher, children, siblings, tokens
-        self.rows, self.filled_temperatures = rows, filled_temperatures
+        self.rows, self.temperature_array = rows, temperature_array
         self.deadline = time.monotonic() + seconds if seconds > 0 else None
 
     def run(self) -> bool:
@@ -127,7 +125,7 @@ class _TreeWalk:
             return True
         node = self.children[0]
         while True:
-            if node == -1:  # go up, then to the next sibling of the node
+            if node == -1:  # go up, then to the next sibling of the finished node
                 finished_node = path.pop()
                 if not path:
                     return True
@@ -159,8 +157,8 @@ class _TreeWalk:
             self.rows[node] = 0
             return False
         self.matcher._fill_row(self.rows, node)
-        if self.filled_temperatures is not None and (temperature := self.matcher.temperature) is not None:
-            self.filled_temperatures[node] = temperature
+        if self.temperature_array is not None and (temperature := self.matcher.temperature) is not None:
+            self.temperature_array[node] = temperature
         return True
 
     def _is_allowed(self, node: int, parent: int) -> bool:

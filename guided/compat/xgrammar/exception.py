@@ -1,8 +1,8 @@
 """xgrammar's exceptions, and the conversion of guided's errors into them.
 
 xgrammar raises RuntimeError, or a subclass, for every specification that it refuses, and so does `as_xgrammar`. As in
-xgrammar, its messages begin with the line and column; guided's message follows, with the source line, carets and a
-hint. guided's error is the cause (`error.__cause__`).
+xgrammar, the messages of parsers begin with the line and column. guided's message follows, with the source line, carets
+and a hint. guided's error is the cause (`error.__cause__`).
 """
 
 from __future__ import annotations

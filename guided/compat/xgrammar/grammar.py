@@ -68,7 +68,7 @@ class Grammar(XGRObject):
 
         Raises:
             RuntimeError: the schema is malformed, allows no value, or has a part that cannot be enforced.
-            ValueError: the schema is none of these.
+            ValueError: the schema has another type.
         """
         options = SchemaOptions(
             any_whitespace, indent, _as_pair(separators), strict_mode, max_whitespace_cnt, any_order
@@ -185,8 +185,8 @@ class _ParsedRecipe:
 class _JoinedRecipe:
     """The recipe and the IR of joined grammars, which have been read before.
 
-    Both are made when they are needed, so it takes linear time to join many grammars one by one. `depth`: how deeply
-    sequences and choices alternate.
+    The recipe and the IR are created when they are needed, so it takes linear time to join many grammars one by one.
+    `depth`: how deeply sequences and choices alternate.
     """
 
     __slots__ = ("_ir", "_parts", "_recipe", "_separator", "depth")
@@ -203,13 +203,13 @@ class _JoinedRecipe:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe. A sequence in a sequence, or a choice in a choice, becomes part of it."""
+        """The recipe. A sequence in a sequence, or a choice in a choice, is merged into the outer one."""
         if self._recipe is None:
-            parts, work = list[Recipe](), [*reversed(self._parts)]
-            while work:
-                part = work.pop()
+            parts, pending_parts = list[Recipe](), [*reversed(self._parts)]
+            while pending_parts:
+                part = pending_parts.pop()
                 if isinstance(part, _JoinedRecipe) and part._separator == self._separator:
-                    work += reversed(part._parts)
+                    pending_parts += reversed(part._parts)
                 else:
                     parts.append(part.recipe)
             self._recipe = JoinedGrammars(self._separator, tuple(parts))

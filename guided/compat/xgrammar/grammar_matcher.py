@@ -77,7 +77,7 @@ class GrammarMatcher(XGRObject):
         )
         self._ends_when_complete = terminate_without_stop_token
         self._default_temperature = _check_temperature(default_temperature)
-        compiled = compiled_grammar._parts.compile_for(stops)
+        compiled = compiled_grammar._compiled_data.compile_for(stops)
         self._substep_counts: list[int] | None = [] if _counts_tokens(compiled) else None
         matcher = Matcher(compiled)
         matcher.captures_include_names = True
@@ -91,13 +91,13 @@ class GrammarMatcher(XGRObject):
             or not 0 <= token_id < self._size
             or (self._ends_when_complete and token_id in self._stops)
         ):
-            accepted = False
+            is_accepted = False
         else:
-            accepted = accept_any_id(matcher, token_id)
-        self._record_step(accepted, 1)
+            is_accepted = accept_any_id(matcher, token_id)
+        self._record_step(is_accepted, 1)
         if debug_print:
-            print(f"accept_token({token_id}): {accepted}\n{self._debug_print_internal_state()}")
-        return accepted
+            print(f"accept_token({token_id}): {is_accepted}\n{self._debug_print_internal_state()}")
+        return is_accepted
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
         """Accept text or bytes as one step. False, with the state unchanged, if the text is not allowed.
@@ -106,15 +106,15 @@ class GrammarMatcher(XGRObject):
         """
         matcher, substep_count = self._matcher, 1
         if matcher.is_terminated():
-            accepted = False
+            is_accepted = False
         elif self._substep_counts is None:
-            accepted = matcher.accept_string(input_str)
+            is_accepted = matcher.accept_string(input_str)
         else:
-            accepted, substep_count = _accept_as_token(matcher, bytes_of(input_str)), 2
-        self._record_step(accepted, substep_count)
+            is_accepted, substep_count = _accept_as_token(matcher, bytes_of(input_str)), 2
+        self._record_step(is_accepted, substep_count)
         if debug_print:
-            print(f"accept_string({input_str!r}): {accepted}\n{self._debug_print_internal_state()}")
-        return accepted
+            print(f"accept_string({input_str!r}): {is_accepted}\n{self._debug_print_internal_state()}")
+        return is_accepted
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
         """Write the tokens that may come next into a row of a bitmask. The state does not change.
@@ -175,15 +175,16 @@ class GrammarMatcher(XGRObject):
         RuntimeError: the output has ended.
         """
         self._check_running("get the jump forward string")
-        forced = bytearray()
+        forced_bytes = bytearray()
         for symbol in self._matcher._forced(_MAX_FORCED_BYTES):
             if symbol >= 256:  # a token without text
                 break
-            forced.append(symbol)
-        return forced.decode(errors="ignore")
+            forced_bytes.append(symbol)
+        return forced_bytes.decode(errors="ignore")
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """Take back the last steps. RuntimeError, with the state unchanged: there are fewer steps."""
+        """Take back the last `num_tokens` steps. RuntimeError, with the state unchanged: there are fewer steps, or the
+        number is negative."""
         if num_tokens < 0:
             raise RuntimeError(f"Intended to rollback {num_tokens} tokens")
         substep_counts = self._substep_counts
@@ -199,7 +200,7 @@ class GrammarMatcher(XGRObject):
             del substep_counts[len(substep_counts) - num_tokens :]
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """The captures of rules as (name, text), sorted by their ends.
+        """The captures of rules as (name, text), sorted by the ends of the rules.
 
         Each text is captured once, according to one parse of the output, so `deduplicate` has no effect.
         """
@@ -255,8 +256,8 @@ class GrammarMatcher(XGRObject):
         matcher: Matcher = self._handle
         return matcher
 
-    def _record_step(self, accepted: bool, substep_count: int) -> None:
-        if accepted and self._substep_counts is not None:
+    def _record_step(self, is_accepted: bool, substep_count: int) -> None:
+        if is_accepted and self._substep_counts is not None:
             self._substep_counts.append(substep_count)
 
     def _check_running(self, action: str) -> None:

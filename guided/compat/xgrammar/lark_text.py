@@ -1,13 +1,13 @@
-r"""Rewrites a Lark grammar from xgrammar's dialect to guided's. In: a grammar. Out: the rewritten grammar with source
-positions.
+r"""Rewrites a Lark grammar from xgrammar's dialect to guided's. In: a grammar. Out: the rewritten grammar, and for
+each of its characters the place in the source.
 
-    stop="x"             suffix="x", with a mark: no enclosing capture contains its text (`grammar_matcher.py`)
+    stop="x"             stop_capture="\u0000", suffix="x": enclosing captures leave x out (`grammar_matcher.py`)
     /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262; i folds only ASCII
     "end"i               /(?ai:end)/
     r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if the grammar ignores nothing
 
-The output cannot begin with ignored terminals, unless the grammar allows it. Lookarounds, `\b` and anchors inside a
-pattern are left unchanged; guided enforces or refuses them. Cost: linear in the length of the grammar.
+A text cannot begin with ignored terminals, unless the grammar sets `allow_initial_skip`. Lookarounds, `\b` and anchors
+inside a pattern are left unchanged; guided enforces or refuses them. Cost: linear in the length of the grammar.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ HIDDEN: Final = "\0"
 _NO_FORCING: Final = re.compile(r'"no_forcing"\s*:\s*true')
 _MAX_COPIED_LENGTH: Final = 1_000_000
 """The maximum length of the rule bodies to copy into other bodies, in characters."""
-_COPIED_TOKEN_LENGTH: Final = 100
-"""The length as which a short token counts: so at most 10,000 tokens are copied."""
+_MIN_COUNTED_LENGTH: Final = 100
+"""Shorter tokens count as if they had this length, so at most 10,000 tokens are copied."""
 _BOUND_ATTRIBUTES: Final = frozenset(("max_tokens", "max_chars"))
 _LAZY_ATTRIBUTES: Final = frozenset(("lazy", "suffix", "stop"))
 _CONTROL_ESCAPES: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
@@ -52,7 +52,7 @@ class _CopyBudget:
 
     def spend(self, length: int) -> bool:
         """Count a token of this length. False if the budget is used up."""
-        self._length -= max(length, _COPIED_TOKEN_LENGTH)
+        self._length -= max(length, _MIN_COUNTED_LENGTH)
         return self._length >= 0
 
 
@@ -70,7 +70,8 @@ class RewrittenLark:
         self.source = source
         self._budget = budget or _CopyBudget()
         self._tokens: Sequence[Token] = ()
-        self._spans: list[tuple[int, int, int, bool]] = []  # start; start and end in the source; whether it is a copy
+        # start in the output; start and end in the source; whether it is a copy
+        self._spans: list[tuple[int, int, int, bool]] = []
         self._output_parts: list[str] = []
         self._length = 0
         self._rules: dict[str, Definition] = {}
@@ -95,8 +96,8 @@ class RewrittenLark:
         """Change the location of an error in the rewritten text to the corresponding location in the source."""
         if error.text == self.text:
             start, end = error.span
-            first, last = self._source_span(start), self._source_span(max(start, end - 1))
-            error.with_location(self.source, (first[0], max(last[1], first[0])), error.file)
+            first_span, last_span = self._source_span(start), self._source_span(max(start, end - 1))
+            error.with_location(self.source, (first_span[0], max(last_span[1], first_span[0])), error.file)
 
     def _append(self, text: str, start: int, end: int, *, is_copy: bool = False) -> None:
         if text:
@@ -151,26 +152,26 @@ class RewrittenLark:
 
     # --- rules with a bound
 
-    def _read_rules(self, parsed_statements: Sequence[Definition | Directive]) -> None:
-        self._rules = {line.name.text: line for line in parsed_statements if isinstance(line, Definition)}
-        if any(isinstance(line, Directive) and line.token.text == "%ignore" for line in parsed_statements):
+    def _read_rules(self, statements: Sequence[Definition | Directive]) -> None:
+        self._rules = {statement.name.text: statement for statement in statements if isinstance(statement, Definition)}
+        if any(isinstance(statement, Directive) and statement.token.text == "%ignore" for statement in statements):
             return
         for rule in self._rules.values():
             if rule.attributes.keys() & _BOUND_ATTRIBUTES and not rule.attributes.keys() & _LAZY_ATTRIBUTES:
                 self._bounded_names |= {token.start for token in rule.body if token.kind == "name"}
 
     def _copy_body(self, name: Token) -> str | None:
-        """Copy the body of a rule, in parentheses, with the bodies of the rules in it. None if a terminal cannot
-        contain it; the compiler then reports this."""
+        """Copy the body of a rule, in parentheses, with the bodies of the rules in it. None if it cannot be copied into
+        a terminal or would be too long; the compiler then reports the rule."""
         out: list[str] = []
         open_rules: dict[str, Iterator[Token]] = {"": iter((name,))}  # the tokens that are left of each enclosing body
-        closing = {"": ""}
+        closing_texts = {"": ""}
         while open_rules:
             rule_name = next(reversed(open_rules))
             token = next(open_rules[rule_name], None)
             if token is None:
                 del open_rules[rule_name]
-                out.append(closing[rule_name])
+                out.append(closing_texts[rule_name])
             elif not self._budget.spend(token.end - token.start):
                 return None
             elif token is name or (token.kind == "name" and not is_terminal(token.text)):
@@ -179,7 +180,7 @@ class RewrittenLark:
                     return None
                 is_name = len(rule.body) == 1 and rule.body[0].kind == "name"
                 out.append("" if is_name else "(")
-                open_rules[token.text], closing[token.text] = iter(rule.body), "" if is_name else ")"
+                open_rules[token.text], closing_texts[token.text] = iter(rule.body), "" if is_name else ")"
             else:
                 text = self._rewrite_token(self._token_indices[token.start], token)
                 out.append(self.source[token.start : token.end] if text is None else text)
@@ -211,10 +212,11 @@ class RewrittenLark:
                 continue
             else:
                 depth += (piece[0] == "(") - (piece == ")")
-                if depth < 0 and "x" not in flags:  # in a verbose pattern, it may be in a comment
+                if depth < 0 and "x" not in flags:  # in a verbose pattern, the parenthesis may be in a comment
                     hint = r"write \) for a parenthesis"
                     raise SpecError("unopened group", text=self.source, span=token.span, hint=hint)
-                group = "?:" if piece == "|" and depth == 0 else group  # or the choice would absorb its neighbours
+                # Without a group, a choice would absorb its neighbours.
+                group = "?:" if piece == "|" and depth == 0 else group
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROL_ESCAPES.get(piece, piece))
         pattern_text = "".join(out)
@@ -222,10 +224,12 @@ class RewrittenLark:
         return f"/({group}{pattern_text})/{flags}" if group else f"/{pattern_text}/{flags}"
 
 
-def _is_redundant_anchor(piece: str, written: Sequence[str], next_char: str) -> bool:
-    """Whether a piece is an anchor at the start or end of a top-level alternative. `written`: the pieces before it;
-    `next_char`: the character after it, or "" at the end of the pattern."""
-    return (piece == "^" and (not written or written[-1] == "|")) or (piece == "$" and next_char in ("", "|"))
+def _is_redundant_anchor(piece: str, written_pieces: Sequence[str], next_char: str) -> bool:
+    """Whether a piece is an anchor at the start or end of a top-level alternative. `written_pieces`: the pieces before
+    it; `next_char`: the character after it, or "" at the end of the pattern."""
+    return (piece == "^" and (not written_pieces or written_pieces[-1] == "|")) or (
+        piece == "$" and next_char in ("", "|")
+    )
 
 
 def _can_be_copied(rule: Definition) -> bool:

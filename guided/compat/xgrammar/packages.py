@@ -9,8 +9,8 @@ __all__ = ["import_optional"]
 
 
 def import_optional(name: str) -> Any:
-    """Import torch, or a module of this API that needs pydantic. ModuleNotFoundError: it is not installed; the
-    message says how to install it."""
+    """Import torch, or a module of this API that needs torch or pydantic. ModuleNotFoundError: the package is not
+    installed; the message says how to install it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -7,8 +7,8 @@ The string is EBNF. A grammar in EBNF is stored unchanged; other specifications 
     root ::= JsonSchema("{\\"type\\": \\"integer\\"}", strict_mode=true)
     root ::= (Ebnf("root ::= \\"a\\"") | StructuralTag("{...}"))
 
-`read_recipe` reads them. So `str(grammar)` and `serialize_json` contain the specification itself, which does not depend
-on guided's version.
+`read_recipe` reads such a string. `str(grammar)` and `serialize_json` contain the string, not the IR, so their results
+do not depend on guided's version.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Recipe:
 
     @property
     def text(self) -> str:
-        """See the module docstring."""
+        """The recipe as EBNF; see the module docstring."""
         return f"root ::= {self.call()}\n"
 
     @property
@@ -76,7 +76,7 @@ class Ebnf(_Recipe):
 
     @property
     def text(self) -> str:
-        """See the module docstring."""
+        """The recipe as EBNF; see the module docstring."""
         return self.source.rstrip("\n") + "\n" if self.root == "root" else f"root ::= {self.call()}\n"
 
     def options(self) -> Mapping[str, object]:
@@ -234,15 +234,15 @@ _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
 
 def read_recipe(text: str, root: str = "root") -> Recipe:
     """Read the recipe from a string in EBNF, which is either the `text` of a recipe or any other grammar."""
-    begin = _RECIPE_START.match(text)
-    if root != "root" or begin is None:
+    start_match = _RECIPE_START.match(text)
+    if root != "root" or start_match is None:
         return Ebnf(text, root)
     try:
-        tokens = _split_tokens(text, begin.end())
+        tokens = _split_tokens(text, start_match.end())
         recipe = _parse_recipe(tokens)
         return Ebnf(text, root) if tokens else recipe
     except (ValueError, TypeError, LookupError, RecursionError, SpecError):
-        # an ordinary grammar whose rules have these names
+        # an ordinary grammar with rules that are named like the macros
         return Ebnf(text, root)
 
 

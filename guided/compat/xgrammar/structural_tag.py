@@ -47,7 +47,7 @@ class ConstStringFormat(BaseModel):
 
 
 class JSONSchemaFormat(BaseModel):
-    """JSON that matches a schema; in the other styles, the arguments of a call as XML-like elements."""
+    """JSON that matches a schema; with a style other than "json", the arguments of a call as XML-like elements."""
 
     type: Literal["json_schema"] = "json_schema"
     json_schema: bool | dict[str, Any]
@@ -74,14 +74,14 @@ class TokenFormat(BaseModel):
 
 
 class ExcludeTokenFormat(BaseModel):
-    """One token other than these."""
+    """One token that is not in `exclude_tokens`."""
 
     type: Literal["exclude_token"] = "exclude_token"
     exclude_tokens: list[int | str] = []
 
 
 class AnyTokensFormat(BaseModel):
-    """Any number of tokens other than these."""
+    """Any number of tokens that are not in `exclude_tokens`."""
 
     type: Literal["any_tokens"] = "any_tokens"
     exclude_tokens: list[int | str] = []
@@ -137,7 +137,7 @@ class TriggeredTagsFormat(BaseModel):
 
 
 class TokenTriggeredTagsFormat(BaseModel):
-    """Tokens, one of which begins one of the tags."""
+    """Tokens, among which each trigger token begins one of the tags."""
 
     type: Literal["token_triggered_tags"] = "token_triggered_tags"
     trigger_tokens: list[int | str]

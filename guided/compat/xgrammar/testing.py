@@ -85,10 +85,10 @@ def _is_grammar_accept_string(
     """Whether a grammar accepts a text; without `require_termination`, whether it accepts it as a prefix."""
     matcher = _get_matcher_from_grammar(grammar)
     start = time.monotonic_ns()
-    accepted = matcher.accept_string(input_str, debug_print=debug_print)
+    is_accepted = matcher.accept_string(input_str, debug_print=debug_print)
     if print_time:
-        print(f"Accepting {input_str}, result: {accepted}, time: {(time.monotonic_ns() - start) / 1e3} us")
-    return accepted and (not require_termination or matcher.is_terminated())
+        print(f"Accepting {input_str}, result: {is_accepted}, time: {(time.monotonic_ns() - start) / 1e3} us")
+    return is_accepted and (not require_termination or matcher.is_terminated())
 
 
 def _get_matcher_from_grammar_and_tokenizer_info(
@@ -117,8 +117,8 @@ def _get_masked_tokens_from_bitmask(bitmask: torch.Tensor, vocab_size: int, inde
 
 def _is_single_token_bitmask(bitmask: torch.Tensor, vocab_size: int, index: int = 0) -> tuple[bool, int]:
     """Whether a row allows exactly one token, and the id of this token, or -1."""
-    allowed = np.flatnonzero(_row_bits(bitmask, vocab_size, index))
-    return (True, int(allowed[0])) if len(allowed) == 1 else (False, -1)
+    allowed_ids = np.flatnonzero(_row_bits(bitmask, vocab_size, index))
+    return (True, int(allowed_ids[0])) if len(allowed_ids) == 1 else (False, -1)
 
 
 def bool_mask_to_bitmask(bool_mask: torch.Tensor) -> torch.Tensor:

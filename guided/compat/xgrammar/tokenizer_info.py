@@ -238,7 +238,7 @@ class _Tokens:
         self._lock = threading.Lock()
 
     def check_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
-        """Check that all are ids of this vocabulary, and return them in ascending order."""
+        """Check that the stop tokens are ids of this vocabulary, and return them in ascending order."""
         for number in stops:
             if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.size:
                 raise RuntimeError(f"the stop token {brief(number)} is not a token id from 0 to {self.size - 1}")
@@ -269,21 +269,21 @@ class _Tokens:
         }
 
     def get_vocabulary(
-        self, stops: tuple[int, ...] | None = None, controls: frozenset[str] = frozenset()
+        self, stops: tuple[int, ...] | None = None, control_names: frozenset[str] = frozenset()
     ) -> Vocabulary:
         """The vocabulary with other stop tokens (None: `self.stops`). The same arguments return the same object.
 
         Args:
-            controls: the names of the tokens that are control tokens and do not stand for their text.
+            control_names: the names of the tokens that are control tokens and do not stand for their text.
         """
         stop_ids = self.stops if stops is None else stops
         with self._lock:
-            if (stop_ids, controls) not in self._vocabularies:
+            if (stop_ids, control_names) not in self._vocabularies:
                 names_by_id = {
-                    number: name for name in controls for number in self.ids_of(name) if number not in stop_ids
+                    number: name for name in control_names for number in self.ids_of(name) if number not in stop_ids
                 }
-                without_text = dict.fromkeys((*self.stops, *names_by_id))
-                token_bytes = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
+                text_overrides = dict.fromkeys((*self.stops, *names_by_id))
+                token_bytes = [text_overrides.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden_count:
                     token_bytes += [None] * (self.size - len(token_bytes)) + list(_BYTES)
                 with as_xgrammar():
@@ -294,8 +294,8 @@ class _Tokens:
                         )
                     else:
                         vocabulary = Vocabulary.without_end(token_bytes, special_tokens=names_by_id, size=size)
-                self._vocabularies[stop_ids, controls] = vocabulary
-            return self._vocabularies[stop_ids, controls]
+                self._vocabularies[stop_ids, control_names] = vocabulary
+            return self._vocabularies[stop_ids, control_names]
 
     def ids_of(self, name: str) -> list[int]:
         """The tokens whose text is `name`."""
@@ -307,16 +307,16 @@ def _as_id_list(ids: list[int] | int | None) -> list[int] | None:
     return [ids] if isinstance(ids, int) else ids if ids is None else list(ids)
 
 
-def _is_same(stored: Any, value: Any) -> bool:
+def _is_same(stored_value: Any, value: Any) -> bool:
     """Whether a stored value equals `value`. Tokens with the same text may be in a different order."""
     if (
-        stored != value
-        and isinstance(stored, list)
+        stored_value != value
+        and isinstance(stored_value, list)
         and isinstance(value, list)
-        and all(isinstance(x, list) for x in stored)
+        and all(isinstance(x, list) for x in stored_value)
     ):
-        return sorted(map(repr, stored)) == sorted(map(repr, value))
-    return bool(stored == value)
+        return sorted(map(repr, stored_value)) == sorted(map(repr, value))
+    return bool(stored_value == value)
 
 
 def _subtree_ends(sorted_tokens: Sequence[bytes]) -> list[int]:
@@ -371,8 +371,8 @@ def _detect_spelling(tokenizer: Any, vocab: Mapping[str, int]) -> tuple[VocabTyp
         "tiktoken",
         "Encoding",
     ) or "tiktoken" in names.get("vocab_file", ""):
-        first = tokenizer.convert_ids_to_tokens(tokenizer.encode(" "))[:1]
-        return (VocabType.BYTE_LEVEL if first == ["Ġ"] else VocabType.RAW), False
+        first_tokens = tokenizer.convert_ids_to_tokens(tokenizer.encode(" "))[:1]
+        return (VocabType.BYTE_LEVEL if first_tokens == ["Ġ"] else VocabType.RAW), False
     if _find_sentencepiece_model(tokenizer) is not None:
         return (VocabType.BYTE_FALLBACK if "<0x0A>" in vocab else VocabType.RAW), True
     raise ValueError(f"Unsupported tokenizer type: {type(tokenizer)}")

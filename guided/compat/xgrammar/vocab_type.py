@@ -1,5 +1,5 @@
-"""Detects how a tokenizer spells its tokens. In: a vocabulary, or a transformers tokenizer. Out: the kind of spelling,
-and the bytes of each token.
+"""Detects how a tokenizer spells its tokens. In: a vocabulary, the text of a tokenizer.json, or a transformers
+tokenizer. Out: the kind of spelling, whether texts get a leading space, and the bytes of a token.
 
 The rules are xgrammar's: the decoders in the tokenizer's file determine the kind, unless the tokens themselves indicate
 another kind.

@@ -10,7 +10,7 @@ namespace guided {
 namespace {
 
 constexpr int64_t kRowsPerTile = 24;     // query rows that a thread takes at once
-constexpr int64_t kValuePositions = 64;  // positions whose values stay in the CPU cache while these queries read them
+constexpr int64_t kValuePositions = 64;  // positions whose values stay in the CPU cache while a tile reads them
 constexpr int64_t kBlock = 16;           // positions whose keys are interleaved
 
 // The keys and values of a KV head, converted to float32, in chunks of sixteen numbers.
@@ -64,8 +64,8 @@ GUIDED_INLINE void fill(Panel& panel, const KvHead<Stored>& kv, int64_t size, in
   }
 }
 
-// One lane of the scores of `Rows` queries, `stride` apart, with sixteen keys. Its sum is in the same order as a key's
-// lane in attend_slots.cpp.
+// One lane of the scores of `Rows` queries, `stride` apart, with sixteen keys. It is summed in the same order as a lane
+// of a score in attend_slots.cpp.
 template <int Rows>
 GUIDED_INLINE void add_lane(const float* queries, int64_t stride, const Line* keys, int64_t chunks, int lane,
                             Vector* sums) {
@@ -78,7 +78,7 @@ GUIDED_INLINE void add_lane(const float* queries, int64_t stride, const Line* ke
   }
 }
 
-// The scores of `Rows` queries with sixteen keys. Lanes are added in the same order as in `sum_of`.
+// The scores of `Rows` queries with sixteen keys. Lanes are added in the same order as in `sum_of` (vectors.hpp).
 template <int Rows>
 GUIDED_INLINE void score(const float* queries, int64_t stride, const Line* keys, int64_t chunks, Vector* scores) {
   Vector lanes[4][Rows], pairs[2][Rows];
@@ -199,11 +199,11 @@ GUIDED_INLINE void attend(const Panel& panel, const Sequence& sequence, const He
   if (first_visible(rows - 1) > 0)
     for (int64_t row = 0; row < rows; ++row)
       add_row_values(row, first_visible(row), std::min(first_visible(last_of_group(row)), visible_count(row)));
-  for (int64_t range = skipped_blocks * kBlock / kValuePositions * kValuePositions; range < width;
-       range += kValuePositions)
+  for (int64_t range_begin = skipped_blocks * kBlock / kValuePositions * kValuePositions; range_begin < width;
+       range_begin += kValuePositions)
     for_each_group<ValueRows>(0, rows, [&]<int N>(int64_t row) __attribute__((always_inline)) {
-      const int64_t begin = std::max(first_visible(row + N - 1), range),
-                    end = std::min(visible_count(row), range + kValuePositions);
+      const int64_t begin = std::max(first_visible(row + N - 1), range_begin),
+                    end = std::min(visible_count(row), range_begin + kValuePositions);
       if (begin < end)
         add_values<N>(scores + row * width, width, panel, begin, end, scratch.sums.data() + row * chunks);
     });
@@ -243,7 +243,7 @@ GUIDED_PROMPT(v4, GUIDED_V4, 4, 6)
 #endif
 
 template <typename Number, typename Stored>
-Kernel<Number, Stored> choose() {
+Kernel<Number, Stored> choose_kernel() {
 #if defined(GUIDED_X86_CLONES)
   if (__builtin_cpu_supports("x86-64-v4")) return {fill_v4<Stored>, attend_v4<Number, Stored>};
   if (__builtin_cpu_supports("x86-64-v3")) return {fill_v3<Stored>, attend_v3<Number, Stored>};
@@ -259,9 +259,10 @@ thread_local Panel panel;
 template <typename Stored, typename Number>
 void attend_prompt(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer,
                    const Queries<Number>& queries, int64_t threads) {
-  static const auto kernel = choose<Number, Stored>();
-  const int64_t positions = std::max<int64_t>(1, kRowsPerTile / (shape.heads / shape.kv_heads));
-  const int64_t blocks = (sequence.total + kBlock - 1) / kBlock, tiles = (sequence.count + positions - 1) / positions;
+  static const auto kernel = choose_kernel<Number, Stored>();
+  const int64_t tile_positions = std::max<int64_t>(1, kRowsPerTile / (shape.heads / shape.kv_heads));
+  const int64_t blocks = (sequence.total + kBlock - 1) / kBlock,
+                tiles = (sequence.count + tile_positions - 1) / tile_positions;
   const int64_t skipped_blocks =
       kind.first_in_window(sequence.total - sequence.count + 1) / kBlock;  // no query reads them
   Panel& shared_panel = panel;  // this thread's panel, which the other threads read
@@ -271,7 +272,8 @@ void attend_prompt(const Sequence& sequence, const Heads& shape, const Kind& kin
     share(blocks - skipped_blocks, threads,
           [&](int64_t block) { kernel.fill(shared_panel, kv, shape.head_dim, skipped_blocks + block); });
     share(tiles, threads, [&](int64_t tile) {  // tiles that read the most positions come first
-      const int64_t first = (tiles - 1 - tile) * positions, last = std::min(sequence.count, first + positions);
+      const int64_t first = (tiles - 1 - tile) * tile_positions,
+                    last = std::min(sequence.count, first + tile_positions);
       kernel.attend(shared_panel, sequence, shape, kind, head, queries, first, last, scratch);
     });
   }

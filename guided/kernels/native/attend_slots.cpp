@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kPrefetchRows = 16, kCacheLineBytes = 64;  // prefetch distance in rows; bytes of a cache line
 
 // `Queries` query heads with `16 * Chunks` numbers that read the same rows of keys or values. Numbers are in the order
-// of `lane_of`.
+// of `lane_of` (heads.hpp).
 template <typename Stored, int Chunks, int Queries, bool Unrolled>
 struct Heads16 {
   static constexpr int64_t kSize = 16 * Chunks;
@@ -197,7 +197,7 @@ GUIDED_ATTEND(base, , true)
 #endif
 
 template <typename Number, typename Stored, int Chunks>
-Attend<Number> choose() {
+Attend<Number> choose_kernel() {
 #if defined(GUIDED_X86_CLONES)
   if (__builtin_cpu_supports("x86-64-v4")) return attend_v4<Number, Stored, Chunks>;
   if (__builtin_cpu_supports("x86-64-v3")) return attend_v3<Number, Stored, Chunks>;
@@ -236,8 +236,8 @@ template <typename Stored, typename Number>
 void attend_slots(const Sequence& sequence, const Heads& shape, const Kind& kind, int64_t layer, int64_t head,
                   const Queries<Number>& queries) {
   // For the common head sizes, then for any other size.
-  static const Attend<Number> kernels[] = {choose<Number, Stored, 4>(), choose<Number, Stored, 8>(),
-                                           choose<Number, Stored, 16>(), choose<Number, Stored, 0>()};
+  static const Attend<Number> kernels[] = {choose_kernel<Number, Stored, 4>(), choose_kernel<Number, Stored, 8>(),
+                                           choose_kernel<Number, Stored, 16>(), choose_kernel<Number, Stored, 0>()};
   const int64_t size = shape.head_dim;
   kernels[size == 64 ? 0 : size == 128 ? 1 : size == 256 ? 2 : 3](sequence, shape, kind, layer, head, queries, scratch);
 }

@@ -47,7 +47,7 @@ const int32_t* check_ids(const IdList& ids, int64_t count, int64_t size) {
 
 Changes read_changes(const ChangesRow& row, int64_t size) {
   const auto& [permitted, banned, ends, biased, bias, seen, counts, repetition, presence, frequency] = row;
-  const auto biases = static_cast<int64_t>(biased.shape(0)), seen_count = static_cast<int64_t>(seen.shape(0));
+  const auto bias_count = static_cast<int64_t>(biased.shape(0)), seen_count = static_cast<int64_t>(seen.shape(0));
   if (bias.shape(0) != biased.shape(0) || counts.shape(0) != seen.shape(0))
     throw std::invalid_argument("a list of biases or counts must have one number for each token");
   check_ids(banned, static_cast<int64_t>(banned.size()), size);
@@ -55,9 +55,9 @@ Changes read_changes(const ChangesRow& row, int64_t size) {
   return {.permitted = check_bits(permitted, size),
           .banned = banned,
           .ends = ends,
-          .biased = check_ids(biased, biases, size),
+          .biased = check_ids(biased, bias_count, size),
           .bias = bias.data(),
-          .biases = biases,
+          .bias_count = bias_count,
           .seen = check_ids(seen, seen_count, size),
           .counts = counts.data(),
           .seen_count = seen_count,
@@ -95,7 +95,7 @@ ChosenRow to_row(const ChosenToken& chosen) {
   return {static_cast<int32_t>(chosen.refusal),
           chosen.token,
           chosen.highest,
-          chosen.removed,
+          chosen.removed_log_mass,
           chosen.budget_mass,
           chosen.logprob,
           std::move(top),

@@ -80,7 +80,7 @@ bool with_one_of(int32_t ggml_type, const Work& work) {
   return ((formats.type == ggml_type && (work.template operator()<formats>(), true)) || ...);
 }
 
-// Calls work.template operator()<format>() for a ggml type. Returns false if the type is not one of these.
+// Calls work.template operator()<format>() for a ggml type. Returns false if the type is not in this list.
 template <typename Work>
 bool with_format(int32_t ggml_type, const Work& work) {
   return with_one_of<kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kIQ4_NL, kIQ4_XS>(ggml_type,

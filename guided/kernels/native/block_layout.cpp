@@ -193,9 +193,9 @@ void arrange_tile(const Arrangement& a, int64_t tile) {
   std::memset(out, 0, static_cast<size_t>(blocks * F.tile_bytes()));
   for (int64_t b = 0; b < blocks; ++b, out += F.tile_bytes())
     for (int row = 0; row < rows; ++row) {
-      const int64_t from = a.order == nullptr ? first + row : a.order[first + row];
+      const int64_t source_row = a.order == nullptr ? first + row : a.order[first + row];
       PlainBlock plain;
-      read_block<F>(a.rows + (from * blocks + b) * F.bytes, plain);
+      read_block<F>(a.rows + (source_row * blocks + b) * F.bytes, plain);
       write_scales<F>(plain, row, out);
       uint8_t* planes = out + F.scale_bytes();
       for (int c = 0; c < F.columns; c += 32, planes += F.plane_bytes()) {
@@ -206,7 +206,7 @@ void arrange_tile(const Arrangement& a, int64_t tile) {
     }
 }
 
-// The scale and offset of a row's group, computed as in the kernel.
+// The scale and offset of a row's group, computed as in block_product.cpp.
 template <Format F>
 std::pair<float, float> compute_factors(const uint8_t* scales, int row, int group) {
   const float scale = half_to_float(read_half(scales + 2 * row));

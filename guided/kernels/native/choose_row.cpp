@@ -38,12 +38,12 @@ void measure_removed_mass(const Choice& choice, const Logits& logits, ChosenToke
   const uint32_t* specified = choice.unbudgeted == nullptr ? choice.allowed : choice.unbudgeted;
   const LogMasses masses = log_masses({choice.logits, choice.size, specified}, extra_count);
   out.mass = masses.all;
-  double allowed_mass = masses.kept;
+  double allowed_mass = masses.allowed;
   if (choice.unbudgeted != nullptr || choice.ramped != nullptr) {
-    allowed_mass = log_masses(logits, 0).kept;
-    out.budget_mass = std::max(0.0, std::exp(masses.kept - masses.all) - std::exp(allowed_mass - masses.all));
+    allowed_mass = log_masses(logits, 0).allowed;
+    out.budget_mass = std::max(0.0, std::exp(masses.allowed - masses.all) - std::exp(allowed_mass - masses.all));
   }
-  out.removed = std::max(0.0, masses.all - allowed_mass);
+  out.removed_log_mass = std::max(0.0, masses.all - allowed_mass);
 }
 
 bool is_empty(const Logits& logits) {
@@ -71,7 +71,7 @@ Refusal ban(const Changes& changes, Logits& logits, std::vector<uint32_t>& bits)
 }
 
 void change_values(const Changes& changes, float* row) {
-  for (int64_t i = 0; i < changes.biases; ++i) row[changes.biased[i]] += changes.bias[i];
+  for (int64_t i = 0; i < changes.bias_count; ++i) row[changes.biased[i]] += changes.bias[i];
   for (int64_t i = 0; i < changes.seen_count; ++i) {
     float& x = row[changes.seen[i]];
     x = x > 0 ? x / changes.repetition : x * changes.repetition;
@@ -85,11 +85,11 @@ double sum_of(const std::vector<Entry>& weights, size_t count) {
   return sum;
 }
 
-// The number of greatest weights, among the first `size`, whose sum reaches `target` (or exceeds it, if `exceed`).
-// These weights are moved to the front, the smallest of them last. Only the weights around that position are sorted, so
-// the cost is O(size).
-size_t count_to_reach(std::vector<Entry>& weights, size_t size, double target, bool exceed) {
-  const auto has_reached = [&](double sum) { return exceed ? sum > target : sum >= target; };
+// How many of the greatest weights among the first `size` are needed for a sum that reaches `target` (or exceeds it, if
+// `must_exceed`). These weights are moved to the front, the smallest of them last. Only the weights around that position
+// are sorted, so the cost is O(size).
+size_t count_to_reach(std::vector<Entry>& weights, size_t size, double target, bool must_exceed) {
+  const auto has_reached = [&](double sum) { return must_exceed ? sum > target : sum >= target; };
   const auto iterator_at = [&](size_t i) { return weights.begin() + static_cast<std::ptrdiff_t>(i); };
   size_t begin = 0, end = size;
   double sum_before = 0;
@@ -141,7 +141,7 @@ int64_t draw(const Choice& choice, const Logits& logits, const Best& best, Works
 // likely than all removed tokens together, no removed token is the most likely one, and the row need not be read again.
 void compare_with_model(const Choice& choice, std::vector<uint32_t>& all_bits, ChosenToken& out) {
   out.model_logprob = static_cast<double>(choice.logits[out.token]) - out.mass;
-  if (std::exp(out.model_logprob) > -1.001 * std::expm1(-out.removed) + 1e-9) return;
+  if (std::exp(out.model_logprob) > -1.001 * std::expm1(-out.removed_log_mass) + 1e-9) return;
   all_bits.assign(static_cast<size_t>(count_words(choice.size)), ~0U);
   const Best best = best_logit({choice.logits, choice.size, all_bits.data()});
   if (!is_set(choice.allowed, best.id)) out.preferred = best.id;
@@ -179,7 +179,7 @@ ChosenToken choose_row(const Choice& choice) {
     const Changes& changes = *choice.changes;
     out.refusal = ban(changes, logits, workspace.bits);
     if (out.refusal != Refusal::kNone) return out;
-    if (changes.biases > 0 || changes.seen_count > 0) {
+    if (changes.bias_count > 0 || changes.seen_count > 0) {
       copy();
       change_values(changes, workspace.row.data());
     }
@@ -196,7 +196,7 @@ ChosenToken choose_row(const Choice& choice) {
     compute_logprobs(choice, model, has_mask ? out.mass : log_masses(model, choice.width - choice.size).all, out);
   else if (choice.scores >= 0)
     // The maximum ensures that no probability is above 1.
-    compute_logprobs(choice, logits, std::max<double>(log_masses(logits, 0).kept, best.logit), out);
+    compute_logprobs(choice, logits, std::max<double>(log_masses(logits, 0).allowed, best.logit), out);
   return out;
 }
 

@@ -23,7 +23,7 @@ struct Changes {
   std::vector<int32_t> ends;            // tokens that may be chosen only if no other token may
   const int32_t* biased = nullptr;      // tokens to whose logits a bias is added
   const float* bias = nullptr;
-  int64_t biases = 0;
+  int64_t bias_count = 0;
   const int32_t* seen = nullptr;  // tokens of the prompt and the output
   const float* counts = nullptr;  // how often each of them is in the output
   int64_t seen_count = 0;
@@ -56,7 +56,7 @@ struct ChosenToken {
   Refusal refusal = Refusal::kNone;
   int64_t token = -1;
   double highest = 0;                 // with kNoNumber: -inf (no token is allowed), inf or NaN
-  double removed = 0;                 // -log of the total probability of the allowed tokens; 0: no mask
+  double removed_log_mass = 0;        // -log of the total probability of the allowed tokens; 0: no mask
   std::optional<double> budget_mass;  // the probability that the budget and the ramp removed
   double logprob = 0;                 // of the token
   double mass = 0;                    // log of the sum of exponentials to which log probabilities are relative

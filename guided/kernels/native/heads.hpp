@@ -25,7 +25,7 @@ GUIDED_INLINE void load_chunk(const Stored* row, int chunk, Vector& out) {
   }
 }
 
-// The position of number d of a row of heads after `load_chunk` has read it.
+// The index of number d of a head in the order in which `load_chunk` reads the numbers.
 template <typename Stored, int Chunks>
 GUIDED_INLINE int64_t lane_of(int64_t d) {
   static_assert(std::endian::native == std::endian::little);

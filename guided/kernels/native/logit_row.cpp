@@ -102,35 +102,35 @@ GUIDED_INLINE double sum_of_allowed(const Logits& logits, int64_t first, int64_t
 
 // Adds the masses of groups `first` to `last` (exclusive). If the allowed logits are far below the maximum, their
 // exponentials are computed separately.
-GUIDED_INLINE void add_block(const Logits& logits, int64_t first, int64_t last, Mass& all, Mass& kept) {
-  Vector tops = Vector{} + kNothing, kept_tops = tops;
+GUIDED_INLINE void add_block(const Logits& logits, int64_t first, int64_t last, Mass& all, Mass& allowed) {
+  Vector tops = Vector{} + kNothing, allowed_tops = tops;
   for (int64_t i = first; i < last; ++i) {
     Vector x, allowed_x;
     read_group(logits, i, x);
     keep_allowed(x, bits_at(logits, i), kNothing, allowed_x);
     raise_maximum(tops, x);
-    raise_maximum(kept_tops, allowed_x);
+    raise_maximum(allowed_tops, allowed_x);
   }
-  const float top = max_lane(tops), kept_top = max_lane(kept_tops);
+  const float top = max_lane(tops), allowed_top = max_lane(allowed_tops);
   if (top == kNothing) {  // no logit above -inf; a NaN makes the mass NaN
     for (int64_t i = first * kLanes; i < std::min(logits.size, last * kLanes); ++i)
       if (std::isnan(logits.row[i])) all.add(0.0F, std::nan(""));
     return;
   }
-  Vector sums{}, kept_sums{};
+  Vector sums{}, allowed_sums{};
   for (int64_t i = first; i < last; ++i) {
     Vector x, power, allowed_power;
     read_group(logits, i, x);
     exponential_to<Words>(x - top, power);
     keep_allowed(power, bits_at(logits, i), 0.0F, allowed_power);
     sums += power;
-    kept_sums += allowed_power;
+    allowed_sums += allowed_power;
   }
   all.add(top, static_cast<double>(sum_of(sums)));
-  if (kept_top > top - kMaxDistance)
-    kept.add(top, static_cast<double>(sum_of(kept_sums)));
-  else if (kept_top != kNothing)
-    kept.add(kept_top, sum_of_allowed(logits, first, last, kept_top));
+  if (allowed_top > top - kMaxDistance)
+    allowed.add(top, static_cast<double>(sum_of(allowed_sums)));
+  else if (allowed_top != kNothing)
+    allowed.add(allowed_top, sum_of_allowed(logits, first, last, allowed_top));
 }
 
 bool is_set(const Logits& logits, int64_t id) { return (logits.bits[id / 32] >> (id % 32) & 1U) != 0; }
@@ -152,13 +152,13 @@ float weight_of(float logit, const Weighting& weighting) {
 }
 
 GUIDED_FOR_EACH_CPU LogMasses log_masses(const Logits& logits, int64_t extra_count) {
-  Mass all, kept;
+  Mass all, allowed;
   const int64_t groups = groups_of(logits);
   for (int64_t first = 0; first < groups; first += kGroups)
-    add_block(logits, first, std::min(groups, first + kGroups), all, kept);
+    add_block(logits, first, std::min(groups, first + kGroups), all, allowed);
   for (int64_t i = logits.size; i < logits.size + extra_count; ++i)
     if (logits.row[i] != kNothing) all.add(logits.row[i], 1.0);
-  return {all.log(), kept.log()};
+  return {all.log(), allowed.log()};
 }
 
 GUIDED_FOR_EACH_CPU Best best_logit(const Logits& logits) {
@@ -247,7 +247,7 @@ GUIDED_FOR_EACH_CPU int64_t find_weight(const Logits& logits, const Weighting& w
     if (sum_before + blocks[i] > target) break;
     sum_before += blocks[i];
   }
-  int64_t id_found = -1;
+  int64_t found_id = -1;
   const int64_t last = std::min(groups_of(logits), (block + 1) * kGroups);
   for (int64_t i = block * kGroups; i < last && sum_before <= target; ++i) {
     const uint32_t allowed = bits_at(logits, i);
@@ -260,10 +260,10 @@ GUIDED_FOR_EACH_CPU int64_t find_weight(const Logits& logits, const Weighting& w
     for (uint32_t bits = allowed; bits != 0 && sum_before <= target; bits &= bits - 1) {
       const int lane = std::countr_zero(bits);
       sum_before += static_cast<double>(weights[lane]);
-      if (weights[lane] > 0) id_found = i * kLanes + lane;
+      if (weights[lane] > 0) found_id = i * kLanes + lane;
     }
   }
-  return id_found;
+  return found_id;
 }
 
 }  // namespace guided

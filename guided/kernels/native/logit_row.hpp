@@ -21,8 +21,8 @@ struct Logits {
 };
 
 struct LogMasses {
-  double all;   // log of the sum of exponentials of all logits; -inf: all are -inf; NaN: a logit is NaN
-  double kept;  // log of the sum of exponentials of the allowed logits
+  double all;      // log of the sum of exponentials of all logits; -inf: all are -inf; NaN: a logit is NaN
+  double allowed;  // log of the sum of exponentials of the allowed logits
 };
 
 // `extra_count`: the number of logits after the row that have no bit in the mask. They count only for `all`.

@@ -45,12 +45,13 @@ class Batch {
         head_dim > kMaxSize)
       throw std::invalid_argument(
           "the number of heads must be a positive multiple of the number of KV heads, and head_dim must be positive");
-    for (const auto& [keys, values, layers, layer_stride, slots, given_slots, start, total, first, count] : rows) {
+    for (const auto& [keys, values, layers, layer_stride, slot_count, slots_address, start, total, first, count] :
+         rows) {
       if (first < 0 || count < 0 || count > total || first > kMaxSize)
         throw std::out_of_range("a span must consist of the last positions of its sequence");
       const int64_t* copied_slots =
-          given_slots ? copy_slots(reinterpret_cast<const int64_t*>(*given_slots), total, slots) : nullptr;
-      if (copied_slots == nullptr && (start < 0 || start > slots || total > slots - start))
+          slots_address ? copy_slots(reinterpret_cast<const int64_t*>(*slots_address), total, slot_count) : nullptr;
+      if (copied_slots == nullptr && (start < 0 || start > slot_count || total > slot_count - start))
         throw std::out_of_range("there are no such slots");
       const Sequence sequence{reinterpret_cast<const void*>(keys),
                               reinterpret_cast<const void*>(values),
@@ -90,9 +91,10 @@ class Batch {
   }
 
   // Copies the slots, so that they cannot change after the check.
-  const int64_t* copy_slots(const int64_t* given_slots, int64_t count, int64_t slots) {
-    const auto& copied_slots = slots_.emplace_back(given_slots, given_slots + count);
-    if (std::any_of(copied_slots.begin(), copied_slots.end(), [&](int64_t slot) { return slot < 0 || slot >= slots; }))
+  const int64_t* copy_slots(const int64_t* slots, int64_t count, int64_t slot_count) {
+    const auto& copied_slots = slots_.emplace_back(slots, slots + count);
+    if (std::any_of(copied_slots.begin(), copied_slots.end(),
+                    [&](int64_t slot) { return slot < 0 || slot >= slot_count; }))
       throw std::out_of_range("there are no such slots");
     return copied_slots.data();
   }
@@ -148,8 +150,8 @@ void multiply_rows(bool half, uintptr_t x, uintptr_t weights, uintptr_t bias, ui
 
 void add_blocks(BlockMatrix& matrix, int32_t ggml_type, uintptr_t raw, int64_t rows, std::optional<uintptr_t> order,
                 int64_t count, int64_t threads) {
-  const auto* given_slots = order ? pointer_to<const int64_t>(*order) : nullptr;
-  matrix.add(ggml_type, pointer_to<const uint8_t>(raw), rows, given_slots, count, threads);
+  const auto* order_pointer = order ? pointer_to<const int64_t>(*order) : nullptr;
+  matrix.add(ggml_type, pointer_to<const uint8_t>(raw), rows, order_pointer, count, threads);
 }
 
 void multiply_by_blocks(const BlockMatrix& matrix, bool half, uintptr_t x, uintptr_t bias, uintptr_t out, int64_t rows,

@@ -64,8 +64,8 @@ GUIDED_INLINE float read(float16 number) { return half_to_float(number.bits); }
 // e ** x for x <= 0, with an error of about 1e-7: 2 ** whole * e ** fraction, with the polynomial of Cephes' expf. NaN
 // stays NaN. `Number` is a number or a vector of numbers, and `Bits` the integer type of the same size.
 template <typename Bits, typename Number>
-GUIDED_INLINE void exponential_to(const Number& power, Number& out) {
-  const Number lowest = Number{} - 87.0F, x = power < lowest ? lowest : power;
+GUIDED_INLINE void exponential_to(const Number& input, Number& out) {
+  const Number lowest = Number{} - 87.0F, x = input < lowest ? lowest : input;
   const Number shifted = x * 1.44269504F + 12582912.0F;  // the whole number is now in the lowest bits
   const Number whole = shifted - 12582912.0F;
   const Number fraction = (x - whole * 0.693359375F) + whole * 2.12194440e-4F;

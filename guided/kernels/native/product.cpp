@@ -17,7 +17,7 @@ constexpr int64_t kFewProducts = 65536;           // with fewer multiplications,
 
 // With few rows, memory limits the speed. The hardware prefetcher stops at the end of a page, so this code prefetches.
 constexpr int kFewRows = 2;
-constexpr int64_t kPrefetchBytes = 8 << 10;  // bytes
+constexpr int64_t kPrefetchBytes = 8 << 10;  // prefetch distance, in bytes
 // Up to this length, a single row of x is multiplied by one row of weights after another, since memory is read fastest
 // in order. In longer rows, each addition would wait for the previous one, so several outputs are computed together.
 constexpr int64_t kShortRowBytes = 8 << 10;  // bytes per row of weights
@@ -188,7 +188,7 @@ bool has_pairs() {
 }
 
 template <typename X, typename Weight, typename Number>
-MultiplyOutputs<X, Weight, Number> choose() {
+MultiplyOutputs<X, Weight, Number> choose_kernel() {
 #if defined(GUIDED_X86_CLONES)
   if constexpr (std::is_same_v<X, bfloat16> && std::is_same_v<Weight, bfloat16>)
     if (has_pairs()) return multiply_outputs_bf16<Number>;
@@ -200,7 +200,7 @@ MultiplyOutputs<X, Weight, Number> choose() {
 
 template <typename X, typename Weight, typename Number>
 void run(const Operands<X, Weight, Number>& product, int64_t threads) {
-  static const MultiplyOutputs<X, Weight, Number> kernel = choose<X, Weight, Number>();
+  static const MultiplyOutputs<X, Weight, Number> kernel = choose_kernel<X, Weight, Number>();
   if (product.rows * product.outs * product.ins < kFewProducts) threads = 1;
   share((product.outs + kOutputsPerTask - 1) / kOutputsPerTask, threads,
         [&](int64_t i) { kernel(product, {i * kOutputsPerTask, std::min(product.outs, (i + 1) * kOutputsPerTask)}); });

@@ -35,9 +35,9 @@ GUIDED_INLINE void swiglu_row(const Number* gate, const Number* up, Number* out,
 
 // x (1 + tanh(u)) / 2 = x / (1 + e ** -2u)
 GUIDED_INLINE float gelu_by_tanh(float x) {
-  const float twice = 1.59576912F * (x + 0.044715F * x * x * x);
-  const float power = exponential(twice < 0 ? twice : -twice);  // never overflows
-  return x * (twice < 0 ? power : 1.0F) / (1.0F + power);
+  const float two_u = 1.59576912F * (x + 0.044715F * x * x * x);
+  const float power = exponential(two_u < 0 ? two_u : -two_u);  // never overflows
+  return x * (two_u < 0 ? power : 1.0F) / (1.0F + power);
 }
 
 template <typename Number>

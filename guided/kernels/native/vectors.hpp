@@ -41,7 +41,8 @@ GUIDED_INLINE float sum_of(const Vector& v) {
   return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
 }
 
-// Writes the sums of four vectors; their lanes are gathered as they are added.
+// Writes the sums of four vectors, each with the same additions as `sum_of`. Shuffles let one instruction add lanes of
+// several vectors.
 GUIDED_INLINE void sums_of(const Vector* v, float* out) {
   const Vector halves[2] = {
       __builtin_shufflevector(v[0], v[1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +

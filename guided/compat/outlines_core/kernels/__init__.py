@@ -1,1 +1,1 @@
-"""Bitmasks of one row, for numpy arrays and torch tensors. In: a guide and a mask. Out: masked logits."""
+"""Fills bitmasks of one row from a `Guide`, and applies bitmasks to logits: numpy arrays or torch tensors."""

@@ -72,11 +72,11 @@ class LogitsProcessor(_Processor):
         self.prefilled = True
         bitmask = self.token_bitmask
         assert bitmask is not None
-        active = [row for row, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
-        for row in active:
+        active_rows = [row for row, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
+        for row in active_rows:
             self.matchers[row].fill_next_token_bitmask(bitmask, row)
         apply_token_bitmask_inplace(scores, bitmask.to(scores.device))
-        for row in rows_without_tokens(active, bitmask.numpy(), scores):
+        for row in rows_without_tokens(active_rows, bitmask.numpy(), scores):
             raise RuntimeError(
                 f"every token that the grammar allows in row {row} is forbidden by another processor or an option of "
                 "generate, such as min_new_tokens: remove it"

@@ -30,7 +30,7 @@ class XGrammarLogitsProcessor:
 
     def __init__(self, grammar: CompiledGrammar, max_rollback_tokens: int = 16) -> None:
         self.vocab_size = grammar.tokenizer_info.vocab_size
-        self._mask = SequenceMask(grammar._parts.compile_for(), None)
+        self._mask = SequenceMask(grammar._compiled_data.compile_for(), None)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
         """Return the logits, (1, vocab), with -inf for each token that may not follow `tokens`. Both are MLX arrays.
