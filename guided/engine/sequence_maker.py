@@ -238,10 +238,12 @@ class SequenceMaker:
             has_tools=bool(settings.tools) or omits_calls,
         )  # fmt: skip
         describe, thoughts = settings.describe, settings.think_first
-        has_no_draft = thoughts is None or settings.reasoning_end is not None  # a draft comes before the description
-        if (self.describes_by_default and has_no_draft) if describe is None else describe:
+        if settings.reasoning_end is not None:
+            thoughts = None  # they limit the model's own reasoning
+        # After free text, the request for the answer describes the specification.
+        if (self.describes_by_default and thoughts is None) if describe is None else describe:
             prompt = instructions.describe(prompt, is_required=describe is not None)
-        if has_no_draft:
+        if thoughts is None:
             return prompt, []
         return instructions.think_first(prompt, thoughts, may_describe=describe is not False)
 

@@ -166,7 +166,7 @@ def _check_hash(entry: ModelFile, path: Path) -> None:
 
 def _check_space(entry: ModelFile, folder: Path) -> None:
     """Raise ModelFileError if the disk has too little space for a download."""
-    required_space, free_space = _compute_required_space(entry), shutil.disk_usage(folder).free_space
+    required_space, free_space = _compute_required_space(entry), shutil.disk_usage(folder).free
     if free_space < required_space:
         raise ModelFileError(
             f"fetching {entry.file} needs {_format_megabytes(required_space)}, "
