@@ -129,8 +129,8 @@ def expr_to_grammar(
     options: JsonSchemaOptions = DEFAULTS,
     defer: bool = False,
 ) -> Grammar:
-    """The grammar of a composed specification. Parts that are not enforced are appended to `findings`; if it is None,
-    they cause warnings.
+    """The grammar of a composed specification. What its parts do not enforce is appended to `findings`; if this list is
+    None, it causes warnings.
 
     `options`: defaults for the options of the parts. `defer`: if many parts can be deferred (`DeferredPart`), compile
     them when they are entered.
@@ -231,9 +231,9 @@ class _Lowering:
                     raise SpecError(f"rule {name!r} is not defined", hint=undefined_rule_hint(name, scope))
                 return Ref(scope[name])
             case RulesPart(start, definitions):
-                inner = dict(scope)
-                inner |= {name: self.table.define(name, name, Alt(())) for name in definitions}
+                inner_scope = dict(scope)
+                inner_scope |= {name: self.table.define(name, name, Alt(())) for name in definitions}
                 for name, part in definitions.items():
-                    self.table.rules[inner[name]] = self.node(part, inner, depth)
-                return self.node(start, inner, depth)
+                    self.table.rules[inner_scope[name]] = self.node(part, inner_scope, depth)
+                return self.node(start, inner_scope, depth)
         raise TypeError(f"a part must be a string or the result of a function such as guided.regex, not {brief(expr)}")

@@ -65,7 +65,9 @@ class RuleTable:
         return new_name
 
     def embed(self, grammar: Grammar) -> Node:
-        """Add a grammar's rules to the table. A grammar with a lexer remains a unit."""
+        """Add a grammar's rules to the table, and return the node that generates its texts. A grammar with a lexer is
+        not taken apart.
+        """
         if grammar.lexer is not None:
             if grammar.regions:
                 raise UnsupportedError(
@@ -125,7 +127,7 @@ def _with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]])
     """Replace the parts of a node, or of a tuple of nodes, with the results of `change`. Returns the same object if
     nothing changed.
 
-    Yields generators to `run`, which returns their results.
+    Yields generators to `run` (`regex/algebra.py`), which returns their results.
     """
     if isinstance(node, tuple):
         parts = []

@@ -19,7 +19,7 @@ __all__ = ["substring_automaton"]
 
 
 def substring_automaton(texts: Iterable[str], limits: Limits) -> Automaton:
-    """The automaton of these pieces. Empty pieces are ignored. Raises LimitExceeded if they are too long in total."""
+    """The automaton of the pieces `texts`. Empty pieces are ignored. Raises LimitExceeded if it becomes too large."""
     pieces = [piece for piece in texts if piece]
     size = sum(map(len, pieces))
     if 2 * size > limits.nodes:
@@ -60,8 +60,8 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
 
 
 def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
-    """The automaton over characters. A state is a set of (state, piece, number of characters read from it); the piece
-    is -1 between two pieces.
+    """The automaton over characters. Each of its states is a set of triples: a state of the suffix automaton, a piece,
+    and the number of characters read of the piece. Between two pieces, the piece is -1.
     """
     start_set = frozenset({(0, -1, 0)})
     numbers: dict[frozenset[tuple[int, int, int]], int] = {start_set: 0}

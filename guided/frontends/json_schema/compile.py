@@ -49,13 +49,13 @@ def json_schema_to_grammar(
     SpecError (the schema is invalid, or no value satisfies it), UnsupportedError (a keyword cannot be enforced) or
     LimitExceeded.
     """
-    parts: list[object] = []
+    cyclic_objects: list[object] = []
     try:
         with limit_compilation(limits), limit_stack():
             library = Library(schema, options, registry or {}, limits, documents)
-            parts.append(reader := Reader(library, options, limits))
-            parts.append(expander := Expander(reader, options, limits))
-            parts.append(lowering := Lowering(library, expander, options, limits, notation))
+            cyclic_objects.append(reader := Reader(library, options, limits))
+            cyclic_objects.append(expander := Expander(reader, options, limits))
+            cyclic_objects.append(lowering := Lowering(library, expander, options, limits, notation))
             grammar = lowering.grammar(require_values=require_values)
             unenforced_keywords = _find_unenforced(library, options) if library.schemas_to_report else []
     except (SpecError, UnsupportedError) as error:
@@ -65,8 +65,8 @@ def json_schema_to_grammar(
             error.text, error.span = schema, locate(schema, error.pointer)
         raise
     finally:
-        for part in parts:
-            dismantle(part)
+        for cyclic_object in cyclic_objects:
+            dismantle(cyclic_object)
     if findings is None:
         warn_about(unenforced_keywords)
     else:

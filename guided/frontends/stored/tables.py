@@ -37,12 +37,12 @@ from guided.meter import spend
 __all__ = ["Tables", "TablesWriter", "check_json", "from_little_endian", "to_json_text", "to_little_endian"]
 
 _ROWS_PER_CHECK: Final = 256  # rows between two checks of the limits
-_Row: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
+_RowReader: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
 _SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
 
 
 class TablesWriter:
-    """Collects tables.
+    """Writes grammars as tables, and collects the tables, their texts and their values.
 
     Attributes:
         tables: the integers of each table.
@@ -83,14 +83,14 @@ class TablesWriter:
         return self.texts.setdefault(text, len(self.texts))
 
     def value_number(self, value: Any) -> int:
-        """The number of a JSON value. Raises SpecError if it is not plain JSON: it could not be read again."""
+        """The number of a JSON value. Raises SpecError unless it is plain JSON, which reading restores."""
         number = self._known_values.get(value)
         if number is None:
             number = self._known_values[value] = self.values.setdefault(to_json_text(value), len(self.values))
         return number
 
     def deferred_table_number(self, read: Callable[[], Grammar]) -> int:
-        """The number of a table that is read later."""
+        """The number of the table of a deferred rule, whose grammar `read` returns."""
         self._deferred_reads.append(read)
         return self._first_deferred_number + len(self._deferred_reads) - 1
 
@@ -157,7 +157,7 @@ class Tables:
 
 
 @cache
-def _row_readers() -> tuple[_Row, ...]:
+def _row_readers() -> tuple[_RowReader, ...]:
     """Each class; for each of its fields, the function that reads it and the function that stores it in an object.
 
     The classes are frozen. Storing fields directly in their slots takes a third of the time that calling the class
@@ -176,7 +176,7 @@ class _TableReader:
         self.ints = from_little_endian(tables.tables[number])
         self.texts, self.values = tables.texts, tables._values
         self.entries: list[Any] = []
-        self._rows = _row_readers()
+        self._row_readers = _row_readers()
 
     def deferred_table(self, number: int) -> Callable[[], Grammar]:
         """A function that reads another table."""
@@ -212,7 +212,7 @@ class _TableReader:
 
     def _read_row(self, offset: int) -> tuple[Any, int]:
         """The object of the row at an offset, and the offset after the row."""
-        cls, fields = self._rows[self.ints[offset]]
+        cls, fields = self._row_readers[self.ints[offset]]
         entry = cls.__new__(cls)
         offset += 1
         for read, store in fields:

@@ -1,9 +1,9 @@
 """Expands conjunctions type by type, if their alternatives would multiply. In: a goal. Out: shapes whose union is the
 goal.
 
-The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. Set operations decide
-the rest for scalars. For arrays, the rest is multiplied out. For objects, it becomes one shape: the requirements common
-to all objects, and the others as its `formula`, a condition on the members (`conditional.py`).
+The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. For scalars, set
+operations evaluate what remains. For arrays, it is multiplied out. For objects, it becomes one shape: the requirements
+common to all objects, and the others as its `formula`, a condition on the members (`conditional.py`).
 
 Cost: linear in the schemas; for arrays and numbers, the product of their alternatives.
 """
@@ -87,7 +87,9 @@ class ShapesByType:
                 yield alternative
 
     def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
-        """One shape for the objects in `base`: the common requirements, and the rest as a formula on the members."""
+        """One shape for the objects of `base` that satisfy the formula: their common requirements, and all others as a
+        formula on the members. Empty if there are none.
+        """
         if formula is False:
             return ()
         items = formula.items if isinstance(formula, Junction) and formula.is_conjunction else (formula,)

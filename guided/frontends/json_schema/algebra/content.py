@@ -46,7 +46,9 @@ def content_fits(text: str, shape: Shape) -> bool:
 
 
 def refuse_content(shape: Shape, length: Window) -> None:
-    """Raise UnsupportedError if a string must contain a JSON text and satisfy anything else, or must contain none."""
+    """Raise UnsupportedError if a string must contain a JSON text and satisfy anything else, or must contain no JSON
+    text.
+    """
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
         raise content_error(unwanted, "the negation of contentMediaType is not enforced",
                        "drop the not, oneOf or if that negates contentMediaType")  # fmt: skip

@@ -1,9 +1,9 @@
-"""Explains why a schema has no value, or a shape has none of some type. In: a schema or shape. Out: the reason in
+"""Explains why a schema has no value, or a shape no value of a given type. In: a schema or shape. Out: the reason in
 words, or "". Also filters the enumeration of a shape by its other parts.
 
-The check considers only counts, bounds, patterns and names, so "" does not mean that there is a value. Cost: linear in
-the required members and items. Several patterns, or constants combined with a pattern, take a bounded search
-(`overlap.py`).
+The check considers only counts, bounds, patterns, names, and pairs of schemas that contradict each other, so "" does
+not mean that there is a value. Cost: linear in the required members and items. Several patterns, or constants combined
+with a pattern, take a bounded search (`regex/overlap.py`).
 """
 
 from __future__ import annotations

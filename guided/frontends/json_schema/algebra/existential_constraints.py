@@ -12,8 +12,8 @@ to meet an obligation:
 Example: {"prefixItems": [A], "contains": B} is the union of: the first item is in A and B; the first is in A and some
 later one in B.
 
-`count_graph.py` handles items that are counted. Cost: the product of the locations over the obligations, which the
-caller bounds.
+`count_graph.py` handles items that are counted. Cost: the product, over the obligations, of the number of locations;
+the caller bounds it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
         return
     obligation, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     prefix_length = shape.prefix_length
-    # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
+    # An item of a block comes after the prefix and may meet any obligation, so the prefix must include every start.
     start = max(other.start for other in shape.some_items)
     if start > prefix_length:
         yield from item_cases(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
@@ -120,9 +120,9 @@ def member_cases(
 
 
 def _add_to_blocks(
-    blocks: tuple[tuple[_Obligation, ...], ...], schema: _Obligation
+    blocks: tuple[tuple[_Obligation, ...], ...], obligation: _Obligation
 ) -> Iterator[tuple[tuple[_Obligation, ...], ...]]:
     """Add an obligation: to one of the blocks, or as a new block."""
     for index, block in enumerate(blocks):
-        yield (*blocks[:index], (*block, schema), *blocks[index + 1 :])
-    yield (*blocks, (schema,))
+        yield (*blocks[:index], (*block, obligation), *blocks[index + 1 :])
+    yield (*blocks, (obligation,))

@@ -27,7 +27,7 @@ __all__ = ["Membership"]
 _CHECK_COST = STEP // 10
 _Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
 _Check: TypeAlias = Generator[Any, bool, bool]
-"""Yields the checks that it needs, which are `_Check`s too, is sent their results, and returns its own."""
+"""A generator that yields other checks, is sent their results, and returns its own result."""
 
 
 class Membership:
@@ -176,7 +176,7 @@ def _any(checks: Iterable[_Check]) -> _Check:
 
 
 def _repeats_fit(shape: Shape, items: list[Json]) -> bool:
-    """Whether items are equal, or all differ, as the shape requires."""
+    """Whether all items differ if the shape requires that, and two are equal if it requires that."""
     if shape.unique is None and shape.repeated is None:
         return True
     are_distinct = len({canonical_key(item) for item in items}) == len(items)

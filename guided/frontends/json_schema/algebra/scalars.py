@@ -1,8 +1,8 @@
-"""Formulas over scalars, decided by set operations instead of being multiplied out. In: a formula for one type. Out:
+"""Evaluates formulas over scalars by set operations, instead of multiplying them out. In: a formula for one type. Out:
 shapes whose union is the formula.
 
-Strings are a regular language, and so is a formula over them; the core computes it. Sets of numbers are united and
-intersected here, without duplicates. Cost: linear for null, boolean and string; as `normal_form` for numbers.
+A formula over strings becomes a regular language, which the core computes. Sets of numbers are united and intersected
+here, without duplicates. Cost: linear for null, boolean and string; as `normal_form` for numbers.
 """
 
 from __future__ import annotations

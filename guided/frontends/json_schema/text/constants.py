@@ -1,6 +1,6 @@
 """The spellings of constants that satisfy a goal. In: the values of `enum` or `const`. Out: IR.
 
-A value is written with every escape, number spelling and whitespace that the options allow. Its members keep their
+A value may be written with any escapes, number spelling and whitespace that the options allow. Its members keep their
 order unless `property_order="any"`. This module decides for each value whether it satisfies the other keywords. Only
 patterns are not evaluated here; their languages are intersected with the text.
 
@@ -52,7 +52,7 @@ class Constants:
     def enumeration(self, shape: Shape, level: int) -> Node:
         """The values of the enumeration that satisfy the rest of the shape."""
         others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
-        parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
+        parts = [node for value in others if (node := self._spell_with_frame(value, shape, level, 0)) is not None]
         if "string" in shape.types:
             texts = [v for v in shape.values or () if isinstance(v, str) and _satisfies_shape(v, shape)]
             if texts:
@@ -74,12 +74,12 @@ class Constants:
         parts = []
         for shape in self._lowering.shapes(goal):
             if shape.values is None or canonical_key(value) in map(canonical_key, shape.values):
-                node = self._in_shape(value, shape, level, nesting_depth)
+                node = self._spell_with_frame(value, shape, level, nesting_depth)
                 parts += [] if node is None else [node]
         unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nesting_depth == 0 else parts
         return union_of(unique) if unique else None
 
-    def _in_shape(self, value: Json, shape: Shape, level: int, nesting_depth: int) -> Node | None:
+    def _spell_with_frame(self, value: Json, shape: Shape, level: int, nesting_depth: int) -> Node | None:
         if (kind := json_type(value)) not in shape.types:
             return None
         node = self._spell(value, shape, level, nesting_depth)
@@ -160,8 +160,8 @@ class Constants:
         satisfy its schemas.
         """
         out, lowering = [], self._lowering
-        for (step, value), schemas in zip(values, goals, strict=True):
-            inner_level = lowering.notation.inner_level(level, step)
+        for (name_or_index, value), schemas in zip(values, goals, strict=True):
+            inner_level = lowering.notation.inner_level(level, name_or_index)
             node = self._literal(value, lowering.expander.goal(schemas), inner_level, nesting_depth + 1)
             if node is None:
                 return None
@@ -217,8 +217,9 @@ class Constants:
 def _assignments(
     candidates: Sequence[tuple[tuple[Schema, ...], Sequence[_Position]]],
 ) -> Iterator[dict[_Position, tuple[Schema, ...]]]:
-    """The ways in which some of the candidates (items or members) satisfy each block of schemas, as the schemas that
-    each position must satisfy in addition. A single way without schemas if the spelling of the values is irrelevant.
+    """The ways to choose, for each block of schemas, one of the candidates (items or members) that satisfy it. A way
+    maps each chosen position to the schemas of its blocks. If the spelling of the values is irrelevant, there is one
+    empty way: the candidates satisfy their blocks in every spelling.
     """
     if not all(positions for _, positions in candidates):
         return
