@@ -103,10 +103,10 @@ class _Writer:
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
                 other_keywords = _without_keyword(schema, keyword)
-                merged = [
+                merged_branches = [
                     {**other_keywords, **branch} if isinstance(branch, Mapping) else branch for branch in branches
                 ]
-                return self._write_union(merged, indent, references)
+                return self._write_union(merged_branches, indent, references)
         if isinstance(parts := schema.get("allOf"), list) and parts:
             return self.write(
                 _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolve_reference, parts)]),

@@ -157,13 +157,13 @@ def expr_to_grammar(
     if table.has_lexed_part and defer:  # the parts of such a grammar are compiled separately
         return expr_to_grammar(expr, limits, findings, options=options)
     start = table.define("start", "", node)
-    deferred = lowering.deferred_rules()
+    later_rules = lowering.deferred_rules()
     if findings is None:
         warn_about(lowering.findings)
     else:
         findings += lowering.findings
     return Grammar(
-        table.rules, start, table.origins, later=deferred, composed=table.has_lexed_part,
+        table.rules, start, table.origins, later=later_rules, composed=table.has_lexed_part,
         regions=table.regions, schemas=table.schemas,
     )  # fmt: skip
 

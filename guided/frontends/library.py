@@ -62,7 +62,7 @@ class LibraryGrammar:
 
     @property
     def semantics(self) -> Literal["lexer", "scannerless"]:
-        """Whether the grammar has a lexer."""
+        """ "lexer" if the grammar has a lexer, otherwise "scannerless"."""
         return cast(Literal["lexer", "scannerless"], self.options["semantics"])
 
 
@@ -135,8 +135,8 @@ def store_library() -> None:
 
 def _files() -> dict[str, Path]:
     """The files, by the names of their grammars."""
-    installed = _PACKAGE / "grammars"
-    folder = installed if installed.is_dir() else _PACKAGE.parent / "grammars"
+    package_folder = _PACKAGE / "grammars"
+    folder = package_folder if package_folder.is_dir() else _PACKAGE.parent / "grammars"
     return {path.stem: path for path in sorted(folder.glob("*.lark"))}
 
 

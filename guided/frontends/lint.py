@@ -45,10 +45,14 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
     used_rules = reachable_rules(grammar.rules, grammar.start)
     rules = [(name, grammar.rules[name]) for name in used_rules if name not in limited_rules]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
-    skipped: frozenset[str] = frozenset()
+    skipped_terminals: frozenset[str] = frozenset()
     if grammar.lexer is not None:
-        skipped = grammar.lexer.ignored
-        items += [(each.origin or each.name, each.item) for each in grammar.lexer.terminals if each.name not in skipped]
+        skipped_terminals = grammar.lexer.ignored
+        items += [
+            (each.origin or each.name, each.item)
+            for each in grammar.lexer.terminals
+            if each.name not in skipped_terminals
+        ]
     values = FiniteValues(grammar.rules)
     for place, node in items:
         for what, bound in _repetitions(node, values):
@@ -136,13 +140,13 @@ def _longest_text(automaton: Automaton) -> int:
     """The length of the automaton's longest text. Its only cycles are whitespace, which does not count."""
     lengths: dict[int, int] = {}
     todo: list[tuple[int, bool]] = [(automaton.start, False)]
-    entered: set[int] = set()
+    entered_states: set[int] = set()
     while todo:
         state, is_leaving = todo.pop()
         edges = [(to, not _is_space(Chars(((low, high),)))) for low, high, to in automaton.states[state][1]]
         if is_leaving:
             lengths[state] = max((lengths.get(to, 0) + counts for to, counts in edges), default=0)
-        elif state not in entered:
-            entered.add(state)
+        elif state not in entered_states:
+            entered_states.add(state)
             todo += [(state, True), *((to, False) for to, _ in edges)]
     return lengths[automaton.start]

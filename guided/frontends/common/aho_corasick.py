@@ -6,7 +6,7 @@ the first of them.
     texts.until(0)              # such a text, then "<tool>"; none of the other strings is complete before it
     texts.dispatch([a, b])      # such a text, "<tool>" and then a, or "<code>" and then b
 
-In: the strings. Out: regular nodes (`Automaton`) over code points.
+In: the strings. Out: nodes over code points: regular ones (`Automaton`), or a `Dispatch`.
 
 How: the trie of all strings with failure links (Aho and Corasick, "Efficient string matching", 1975) is a deterministic
 automaton whose state is the longest suffix of the text that begins one of the strings. Its transitions, for the markers
@@ -52,7 +52,7 @@ _FORBIDDEN = -2
 
 @dataclass(frozen=True, slots=True)
 class FreeText:
-    """The languages that the ends and the forbidden strings define. All nodes are regular.
+    """The languages that the ends and the forbidden strings define. All nodes except `dispatch` are regular.
 
     Attributes:
         without_markers: the texts in which no end and no forbidden string occurs.

@@ -4,7 +4,8 @@ How: the suffix automaton whose letters are the pieces accepts exactly the seque
 most two states for each piece (Blumer et al., "The smallest automaton recognizing the subwords of a text", 1985). Then
 each letter is spelled out in characters. A piece may be a prefix of another one, so the result is made deterministic.
 
-Cost: linear in the length of the pieces, if no piece is a prefix of another one.
+Cost: for each state of the suffix automaton, the length of the pieces that may follow it, if no piece is a prefix of
+another one. `Limits.nodes` bounds the states.
 """
 
 from __future__ import annotations
@@ -34,28 +35,28 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
     link, length = [-1], [0]
     last_state = 0
     for letter in letters:
-        new = len(edges)
+        new_state = len(edges)
         edges.append({})
         link.append(0)
         length.append(length[last_state] + 1)
         state = last_state
         while state >= 0 and letter not in edges[state]:
-            edges[state][letter] = new
+            edges[state][letter] = new_state
             state = link[state]
         if state >= 0:
             target = edges[state][letter]
             if length[target] == length[state] + 1:
-                link[new] = target
+                link[new_state] = target
             else:
-                copy = len(edges)
+                clone = len(edges)
                 edges.append(dict(edges[target]))
                 link.append(link[target])
                 length.append(length[state] + 1)
                 while state >= 0 and edges[state].get(letter) == target:
-                    edges[state][letter] = copy
+                    edges[state][letter] = clone
                     state = link[state]
-                link[target] = link[new] = copy
-        last_state = new
+                link[target] = link[new_state] = clone
+        last_state = new_state
     return edges
 
 

@@ -146,11 +146,11 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
         yield schema
         if not isinstance(schema.value, dict):
             continue
-        inner = []
+        children = []
         for keys, value in subschemas(schema.value, schema.document.draft):
             if isinstance(value, dict | bool):
-                inner.append(library.child(schema, *keys))
-        stack.extend(reversed(inner))
+                children.append(library.child(schema, *keys))
+        stack.extend(reversed(children))
 
 
 def _entries(schema: Schema, problems: list[Problem], reader: Reader, finder: UnenforcedFinder) -> Iterator[Entry]:

@@ -85,9 +85,9 @@ def limit_stack() -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        allowed = sys.getrecursionlimit()
+        recursion_limit = sys.getrecursionlimit()
         hint = "reduce the nesting of schemas and the length of chains of references, or call sys.setrecursionlimit"
-        raise LimitExceeded("depth", allowed + 1, allowed, fixed=True, hint=hint) from None
+        raise LimitExceeded("depth", recursion_limit + 1, recursion_limit, fixed=True, hint=hint) from None
 
 
 def _find_unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:

@@ -132,7 +132,7 @@ def read_continued_value(
 def _append_character(
     text: bytes, values: Sequence[OpenValue], index: int, character: bytes, is_json: Callable[[bytes, bool], bool]
 ) -> ContinuedText | None:
-    """The text of a value with the next character. If the value is a number that this character ends, the number."""
+    """The text of a value with the next character. If that character ends it, as after a number: the value."""
     value_text = text[values[index].start :]
     if character and is_json(value_text + character, False):
         return ContinuedText(value_text + character, False)

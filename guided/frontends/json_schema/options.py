@@ -78,9 +78,9 @@ class JsonSchemaOptions:
         escapes: "json" (every spelling of a character in a string) or "minimal" (only the spelling of
             `json.dumps(ensure_ascii=False)`: a character stands for itself, except for `\" \\ \b \f \n \r \t`, and
             `\u00xx` in lower case for the other controls). With "minimal", keys and constants have one spelling each,
-            so their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`. Then control
-            characters, including DEL, are never written raw; `u` allows `\u00xx` for them, and `U` allows `\uXXXX` for
-            any character.
+            so their text is forced. Any other value lists the letters that may follow a backslash, such as
+            `"\\bfnrtu`. Then control characters, including DEL, are never written raw; `u` allows `\u00xx` for them,
+            and `U` allows `\uXXXX` for any character.
         constants: "json" (spelled like other values) or "plain" (keys that the schema names, and the values of `const`
             and `enum`, have one spelling, with "plain" numbers and "minimal" escapes, regardless of other options).
         classes: character classes in patterns: "full" (\s as in ECMA-262) or "plain" (\s in ASCII only).

@@ -214,8 +214,11 @@ class _RefusalSearch:
         """Whether schemas together refuse the continuation but allow the written text. With `is_late`, they may also
         refuse the written text.
         """
-        continued = value.text_after(extent)
-        if continued is None or self._locations.judge(schemas, continued.text, continued.is_whole) is not False:
+        continued_text = value.text_after(extent)
+        if (
+            continued_text is None
+            or self._locations.judge(schemas, continued_text.text, continued_text.is_whole) is not False
+        ):
             return False
         return is_late or not value.text or self._locations.judge(schemas, value.text, False) is True
 

@@ -114,7 +114,7 @@ def _references(root: Any) -> Iterator[_JsonObject]:
 
 
 def merge(part: _JsonObject, rest: _JsonObject) -> _JsonObject | None:
-    """One schema for two that both apply; None if that might be impossible. Annotations of `rest` take precedence."""
+    """One schema for two that both apply; None if merging might change their meaning. Annotations of `rest` win."""
     if any(part[each] != rest[each] for each in part.keys() & rest.keys() if not is_annotation(each)):
         return None
     for group in [*_DEPENDENT_KEYWORDS, *_dependent_groups(part), *_dependent_groups(rest)]:

@@ -31,9 +31,9 @@ _LARGE_MARKER: Final = 0xFFFFFFFE
 
 
 class Target(Protocol):
-    """Numbers the parts of a row while it is written."""
+    """Assigns numbers to the objects, texts and values of a row while it is written."""
 
-    def entry_number(self, part: Any) -> int:
+    def entry_number(self, entry: Any) -> int:
         """The number of the row of an object that has been written."""
 
     def text_number(self, text: str) -> int:

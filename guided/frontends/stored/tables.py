@@ -74,9 +74,9 @@ class TablesWriter:
             pending_reads += self._deferred_reads
         return first_number
 
-    def entry_number(self, part: Any) -> int:
+    def entry_number(self, entry: Any) -> int:
         """The number of the row of an object that has been written."""
-        return self._numbers[part]
+        return self._numbers[entry]
 
     def text_number(self, text: str) -> int:
         """The number of a text."""
@@ -99,28 +99,28 @@ class TablesWriter:
         self._rows, self._numbers = {}, ByIdentity()
         stack: list[tuple[Any, bool]] = [(grammar, False)]
         while stack:
-            part, is_ready = stack.pop()
-            if part in self._numbers:
+            entry, is_ready = stack.pop()
+            if entry in self._numbers:
                 continue
-            fields = FIELDS.get(type(part))
+            fields = FIELDS.get(type(entry))
             if fields is None:
-                raise SpecError(f"a {type(part).__name__} cannot be stored")
+                raise SpecError(f"a {type(entry).__name__} cannot be stored")
             if is_ready:
-                self._write_row(part)
+                self._write_row(entry)
                 continue
-            stack.append((part, True))
+            stack.append((entry, True))
             for name, field in fields:
-                stack += [(child, False) for child in field.parts(getattr(part, name))]
+                stack += [(child, False) for child in field.parts(getattr(entry, name))]
         try:
             return array("I", chain.from_iterable(self._rows))
         except (OverflowError, TypeError) as error:
             raise SpecError(f"a number of a node cannot be stored: {error}") from None
 
-    def _write_row(self, part: Any) -> None:
-        row = [CLASS_NUMBERS[type(part)]]
-        for name, field in FIELDS[type(part)]:
-            field.write(getattr(part, name), row, self)
-        self._numbers[part] = self._rows.setdefault(tuple(row), len(self._rows))
+    def _write_row(self, entry: Any) -> None:
+        row = [CLASS_NUMBERS[type(entry)]]
+        for name, field in FIELDS[type(entry)]:
+            field.write(getattr(entry, name), row, self)
+        self._numbers[entry] = self._rows.setdefault(tuple(row), len(self._rows))
 
 
 class Tables:

@@ -52,7 +52,7 @@ def _merge_enumerations(
     reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, drops_repeated: bool
 ) -> list[tuple[Schema, ...]]:
     """One group with the values of all branches as a single enumeration, if every branch only lists scalars. Otherwise,
-    or if there are few branches, empty. With `drops_repeated`, values of two branches are left out.
+    or if there are few branches, empty. With `drops_repeated`, values that several branches list are left out.
     """
     listed_values: dict[tuple[object, ...], Json] = {}
     repeated_keys = set[tuple[object, ...]]()

@@ -93,15 +93,15 @@ class ShapesByType:
         if formula is False:
             return ()
         items = formula.items if isinstance(formula, Junction) and formula.is_conjunction else (formula,)
-        rest = list[Formula]()
+        other_requirements = list[Formula]()
         for item in items:
             if item is True:
                 continue
             if isinstance(item, Leaf) and not item.shape.some_members and item.shape.values is None:
                 base = base.meet(item.shape)
             else:
-                rest.append(item)
+                other_requirements.append(item)
         narrowed_base = self._expander.narrow_or_none(base)
         if narrowed_base is None:
             return ()
-        return (narrowed_base._replace(formula=None if not rest else join(True, rest)),)
+        return (narrowed_base._replace(formula=None if not other_requirements else join(True, other_requirements)),)

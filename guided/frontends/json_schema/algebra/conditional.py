@@ -45,7 +45,9 @@ _FALSE: Condition = AnyOf(())
 
 
 class AdditionalNames(NamedTuple):
-    """A class of names of additional members: its languages, its sources, and the cells of the values."""
+    """A class of names of additional members (`keys.py`): its languages, the serial numbers of its sources, and the
+    cells of the values.
+    """
 
     names: tuple[Node, ...]
     sources: frozenset[int]
@@ -133,7 +135,9 @@ class Binding:
         return ConditionalMembers(tuple(self._names), slots, self._extras, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
-        """Refuse a cell with arrays that cannot be written. The normal form, which is tried then, may not need it."""
+        """Refuse a cell with arrays that cannot be written. The caller then tries the normal form, which may not need
+        this cell.
+        """
         for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
                 raise repeated_items_error(shape)

@@ -329,8 +329,8 @@ class _GraphBuilder:
         )
 
     def _normalise(self, state: _State) -> _State:
-        """The state without what no longer matters: the used values do not, once no more items are required or (if two
-        items must be equal) once two are.
+        """The state without the used values if they no longer matter: no more items are required or, if two items must
+        be equal, two are.
         """
         has_equal_items = state.has_equal_items and self._shape.repeated is not None
         is_settled = self._may_end(state) if self._shape.repeated is None else has_equal_items

@@ -39,11 +39,11 @@ def split_by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | Non
         repeated=shape.repeated,
     )  # fmt: skip
     objects = base._replace(types=("object",), some_members=shape.some_members)
-    rest = tuple(name for name in shape.types if name not in ("array", "object"))
+    other_types = tuple(name for name in shape.types if name not in ("array", "object"))
     return (
         arrays if "array" in shape.types else None,
         objects if "object" in shape.types else None,
-        base._replace(types=rest) if rest else None,
+        base._replace(types=other_types) if other_types else None,
     )
 
 
@@ -76,7 +76,7 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
         return
     obligation, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     prefix_length = shape.prefix_length
-    # An item of a block comes after the prefix and may meet any obligation, so the prefix must include every start.
+    # An item of a block comes after the prefix and may meet any obligation, so the prefix must reach every `start`.
     start = max(other.start for other in shape.some_items)
     if start > prefix_length:
         yield from item_cases(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))

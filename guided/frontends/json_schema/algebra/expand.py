@@ -389,7 +389,7 @@ class Expander:
 
     def strings(self, schema: Schema, restrict: Callable[[Node], Node]) -> Node:
         """The decoded strings that satisfy a schema. `restrict` is applied to each pattern."""
-        parts: list[Node] = []
+        languages: list[Node] = []
         string_schema = self.reader.negation.derive(schema, Shape(types=("string",)))
         goal = self.goal((string_schema, schema))
         for shape in () if has_false(goal) else self.expand(goal).shapes:
@@ -403,9 +403,9 @@ class Expander:
                 raise content_error(
                     text_content, "contentMediaType is not enforced for member names", "drop it from propertyNames"
                 )
-            combined = any_string() if not content else content[0] if len(content) == 1 else And(tuple(content))
-            parts.append(with_length(combined, shape.length.low, shape.length.high))
-        return union_of(parts)
+            language = any_string() if not content else content[0] if len(content) == 1 else And(tuple(content))
+            languages.append(with_length(language, shape.length.low, shape.length.high))
+        return union_of(languages)
 
 
 def _has_many_obligations(shape: Shape) -> bool:

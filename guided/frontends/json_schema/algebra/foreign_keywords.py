@@ -1,4 +1,4 @@
-"""Refuses keywords of another draft than the schema's, with a few exceptions."""
+"""Refuses keywords that the draft of their schema does not have, with a few exceptions."""
 
 from __future__ import annotations
 

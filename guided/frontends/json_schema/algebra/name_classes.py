@@ -50,10 +50,12 @@ def divide_names(languages: Sequence[Node], overlap: Overlap) -> list[NameClass]
         new_classes: list[NameClass] = []
         for inside, outside in classes:
             spend()
-            if not all(may_overlap(new_index, old) for old in inside):
+            if not all(may_overlap(new_index, old_index) for old_index in inside):
                 new_classes.append(NameClass(inside, outside))
                 continue
-            inside_class = NameClass((*inside, new_index), tuple(old for old in outside if may_overlap(new_index, old)))
+            inside_class = NameClass(
+                (*inside, new_index), tuple(old_index for old_index in outside if may_overlap(new_index, old_index))
+            )
             new_classes += filter(may_have_name, (inside_class, NameClass(inside, (*outside, new_index))))
         if len(new_classes) > MAX_CLASSES:
             return None

@@ -219,12 +219,12 @@ class Negation:
 
     def _required_members(self, shape: Shape) -> dict[str, Schema]:
         """The schema of each required member that only one part declares."""
-        declared: dict[str, list[Schema]] = {}
+        schemas_by_name: dict[str, list[Schema]] = {}
         for part in shape.objects:
             for name, member in part.properties.items():
                 if member is not None:
-                    declared.setdefault(name, []).append(member)
-        return {name: declared[name][0] for name in shape.required if len(declared.get(name, ())) == 1}
+                    schemas_by_name.setdefault(name, []).append(member)
+        return {name: schemas_by_name[name][0] for name in shape.required if len(schemas_by_name.get(name, ())) == 1}
 
     def _object_cases(self, part: ObjectPart, handled_names: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
@@ -238,9 +238,9 @@ class Negation:
             if (other := self.complement_of(member)).value is not False:
                 yield Shape(types=("object",), some_members=(SomeMember(KeySet(sources=(source,)), other),))
         if part.additional is not None and (other := self.complement_of(part.additional)).value is not False:
-            declared = ObjectPart(dict.fromkeys(part.properties), None)
+            declared_part = ObjectPart(dict.fromkeys(part.properties), None)
             keys = KeySet((), tuple(source for source, _ in part.patterns), frozenset(part.properties))
-            yield Shape(types=("object",), objects=(declared,), some_members=(SomeMember(keys, other),))
+            yield Shape(types=("object",), objects=(declared_part,), some_members=(SomeMember(keys, other),))
 
     def _other_values(self, values: tuple[Json, ...], source: Schema) -> Iterator[Schema]:
         """Schemas for all other values, type by type. An array or object differs from each listed one in some part."""

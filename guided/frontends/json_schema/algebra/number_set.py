@@ -136,7 +136,9 @@ class NumberSet:
         if not divisors or any(map(_is_long, (self.low.value, self.high.value, *divisors))):
             return None
         steps = list(map(_fraction, divisors))
-        step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))
+        step = Fraction(
+            lcm(*(fraction.numerator for fraction in steps)), gcd(*(fraction.denominator for fraction in steps))
+        )
         first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
         if last - first >= max_numbers:
             return None

@@ -280,8 +280,8 @@ class Reader:
     def _contains(self, schema: Schema, keyword: str) -> Shape:
         """`contains` with its counts."""
         count = Window(self._count(schema, "minContains", 1) or 0, self._count(schema, "maxContains", None))
-        inner = self.library.child(schema, "contains")
-        return self.negation.with_count(inner, count)
+        contains_schema = self.library.child(schema, "contains")
+        return self.negation.with_count(contains_schema, count)
 
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
         if not schema.has_keyword(keyword):
@@ -301,12 +301,12 @@ class Reader:
         assert isinstance(value, dict)
         if schema.ignores("properties"):
             return ObjectPart({}, None)
-        declared = value.get("properties", {})
-        if not isinstance(declared, dict):
-            raise malformed_error(schema, "properties", "an object of schemas", declared)
-        for name in declared if has_surrogate("".join(declared)) else ():
+        property_schemas = value.get("properties", {})
+        if not isinstance(property_schemas, dict):
+            raise malformed_error(schema, "properties", "an object of schemas", property_schemas)
+        for name in property_schemas if has_surrogate("".join(property_schemas)) else ():
             refuse_name_with_surrogate(name, schema, "properties")
-        properties = {name: self.library.child(schema, "properties", name) for name in declared}
+        properties = {name: self.library.child(schema, "properties", name) for name in property_schemas}
         pattern_schemas = value.get("patternProperties", {})
         if not isinstance(pattern_schemas, dict):
             raise malformed_error(schema, "patternProperties", "an object of schemas", pattern_schemas)
@@ -320,8 +320,8 @@ class Reader:
         return ObjectPart(properties, additional, tuple(patterns))
 
     def _property_names(self, schema: Schema, keyword: str) -> Shape:
-        inner = self.library.child(schema, keyword)
-        return ANYTHING if inner.value is True else Shape(name_schemas=(inner,), constrains_objects=True)
+        name_schema = self.library.child(schema, keyword)
+        return ANYTHING if name_schema.value is True else Shape(name_schemas=(name_schema,), constrains_objects=True)
 
     def _unique_items(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)

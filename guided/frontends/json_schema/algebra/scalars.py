@@ -45,8 +45,8 @@ def scalar_shapes(
 
 
 def _few_cases(formula: Formula) -> list[Formula]:
-    """At most `_MAX_CASES` formulas whose union is the formula. An intersection with each alternative of a disjunction
-    has far fewer states than the intersection with all of them.
+    """At most `_MAX_CASES` formulas whose union is the formula. An intersection with one alternative of a disjunction
+    has far fewer states than the intersection with the whole disjunction.
     """
     if not isinstance(formula, Junction) or not formula.is_conjunction:
         return [formula]

@@ -120,7 +120,7 @@ class Library:
         self._dialects: dict[str, Dialect] = {}  # by their URI
         self._dynamic_anchors: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.schemas_to_report: list[Schema] = []
-        """The schemas reached so far that have keywords that may have to be reported (`unenforced.py`)."""
+        """The schemas reached so far whose keywords may have to be reported (`unenforced.py`)."""
         self.traversed_locations: set[tuple[Document, str]] = set()
         """The locations on the paths of references. Unknown keywords there contain schemas."""
         self.main = self._load(schema, "")

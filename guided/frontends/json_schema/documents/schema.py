@@ -50,7 +50,7 @@ class Schema(Numbered):
     base: str
     scope: Scope = field(default=(), kw_only=True)
     constraints: tuple[str, ...] = field(default=(), kw_only=True)
-    """Its keywords that constrain values in any draft."""
+    """Its keywords that constrain values, in its own draft or another one (`ENFORCED_KEYWORDS`)."""
 
     @property
     def location(self) -> str:

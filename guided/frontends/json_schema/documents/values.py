@@ -51,7 +51,7 @@ class Decimal10:
 
     @classmethod
     def parse(cls, text: str) -> Decimal10:
-        """A JSON number of any size."""
+        """The value of a JSON number. Raises SpecError if its exponent has more than 15 digits."""
         spend()
         match = _NUMBER.match(text)
         if match is None:
@@ -217,13 +217,13 @@ def _check_size(value: Json, text: str, limits: Limits) -> None:
             raise LimitExceeded("depth", depth, limits.depth)
         if count > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes + 1, limits.nodes)
-        inner: list[Json] = []
+        next_level: list[Json] = []
         for item in level:
             if isinstance(item, dict):
-                inner += item.values()
+                next_level += item.values()
             elif isinstance(item, list):
-                inner += item
-        level, depth = inner, depth + 1
+                next_level += item
+        level, depth = next_level, depth + 1
 
 
 def normalise(value: object, limits: Limits) -> Json:

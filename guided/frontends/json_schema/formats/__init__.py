@@ -129,8 +129,8 @@ def _superset(name: str) -> Node:
 
 def _hint(name: str) -> str:
     """A hint for an unknown name: the known name that was probably meant, and an alternative."""
-    normalised = name.lower().replace("_", "-")
-    close = _OTHER_NAMES.get(normalised) or find_closest_name(normalised, FORMATS, cutoff=0.7)
+    normalised_name = name.lower().replace("_", "-")
+    close = _OTHER_NAMES.get(normalised_name) or find_closest_name(normalised_name, FORMATS, cutoff=0.7)
     return f"did you mean {close!r}? if not, {_PATTERN_HINT}" if close else _PATTERN_HINT
 
 

@@ -198,9 +198,9 @@ def _label_end(ranges: Ranges) -> Node:
 @cache
 def _right_to_left_label() -> Node:
     """U-labels that are written from right to left."""
-    right = _right_to_left()
+    rtl_chars = _right_to_left()
     inside = subtract(valid_code_points(), _left_to_right())
-    end = _label_end((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
+    end = _label_end((*rtl_chars, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
     european, arabic = (
         seq(_strings_ending_in(_EUROPEAN_NUMBERS), _ANY_TEXT),
         seq(_strings_ending_in(_ARABIC_NUMBERS), _ANY_TEXT),
@@ -211,7 +211,7 @@ def _right_to_left_label() -> Node:
         And((european, arabic)),
     )
     misplaced_chars = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
-    return _label(subtract(inside, misplaced_chars), right, end, *exclusions)
+    return _label(subtract(inside, misplaced_chars), rtl_chars, end, *exclusions)
 
 
 def _names_with_u_label(ascii_label: Node, separator: Node) -> Node:
@@ -220,13 +220,13 @@ def _names_with_u_label(ascii_label: Node, separator: Node) -> Node:
     def names(earlier: Node, label: Node, later: Node) -> Node:
         return seq(many(seq(earlier, separator)), label, many(seq(separator, later)))
 
-    left, right = _left_to_right_label(True), _right_to_left_label()
+    ltr_label, rtl_label = _left_to_right_label(True), _right_to_left_label()
     # Under the Bidi rule, a label does not begin with a digit.
     without_first_digit = exclude(ascii_label, seq(chars("0-9"), _ANY_TEXT))
     plain = _left_to_right_label(False)
     return alt(
         names(ascii_label, plain, alt(ascii_label, plain)),
-        names(alt(without_first_digit, left), right, alt(without_first_digit, left, right)),
+        names(alt(without_first_digit, ltr_label), rtl_label, alt(without_first_digit, ltr_label, rtl_label)),
     )
 
 

@@ -223,10 +223,10 @@ def conditional_members(
 
 def declared_then_extras(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
     """Members in the order of `fields`, then `extras`, which never matches the empty text."""
-    declared = declared_order(Members(fields, comma), rules)
-    if declared is None:
+    declared_members = declared_order(Members(fields, comma), rules)
+    if declared_members is None:
         return extras
-    declared_text = Seq((declared, comma))
+    declared_text = Seq((declared_members, comma))
     return Seq((declared_text if any(field.is_required for field in fields) else optional(declared_text), extras))
 
 

@@ -205,8 +205,8 @@ def _graph(container: str) -> _Graph:
 
     starts = {}
     for previous in (container, *_CLOSING.values()):
-        for phase, (width, mask) in enumerate(((1, 0), (4, 3), (16, 15))):
-            phase_bits = ord(previous or "\0") & mask
+        for phase, (width, known_bits) in enumerate(((1, 0), (4, 3), (16, 15))):
+            phase_bits = ord(previous or "\0") & known_bits
             first = start_term if previous == container else later_term
             starts[previous, phase] = state_number(
                 (*(first if bits == phase_bits else EMPTY_LANGUAGE for bits in range(width)), 0)

@@ -4,10 +4,10 @@ members.
 Problem: any later member may follow a member, up to the next required one. One expression would contain n sets of up to
 n keys, which the core would have to make deterministic. That is quadratic.
 
-How: the keys that may come next form a radix trie. Before a member, this is the trie before the next member with the
-member's own key added (or the own key alone, if the member is required). So tries share everything except the path to
-one key (path copying; Okasaki, "Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule
-that reads one character. All calls are tail calls, so nothing is pushed while matching.
+How: the keys that may come next form a radix trie. The trie before a member is the trie before the next member, plus
+the member's own key (or only this key, if the member is required). So tries share everything except the path to one key
+(path copying; Okasaki, "Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule that
+reads one character. All calls are tail calls, so nothing is pushed while matching.
 
 Cost: the number of rules, and of their alternatives, is linear in the members times the length of a path.
 """

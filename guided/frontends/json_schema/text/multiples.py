@@ -136,7 +136,7 @@ def _unsigned_multiples(divisor: Decimal10) -> Automaton:
     if shift > 0:
         return _trailing_zeros_automaton(modulus, shift)
     return _remainder_automaton(
-        modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True
+        modulus, -shift, lambda remainder, places_left: remainder * pow(10, places_left, modulus) % modulus == 0, True
     )
 
 
@@ -148,9 +148,10 @@ def _multiples_up_to(modulus: int, max_digits: int) -> Automaton:
 def _remainder_automaton(
     modulus: int, places: int, may_end: Callable[[int, int], bool], zeros_after: bool
 ) -> Automaton:
-    """Numbers by the remainder of all their digits, up to `places` after the point. `zeros_after`: zeros may follow.
+    """Numbers by the remainder of all their digits, with up to `places` after the point. `zeros_after`: zeros may
+    follow.
 
-    `may_end(remainder, left)`: whether the number may end with `left` unused places.
+    `may_end(remainder, places_left)`: whether the number may end with so many unused places.
     """
     whole_start, fraction_start = 2, 2 + modulus  # the first states by remainder, and by place and remainder
     zeros_state = fraction_start + (places + 1) * modulus  # the state for zeros after all places

@@ -14,7 +14,7 @@ empty. Therefore an object stays open if
   `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value without other members;
 - it is an item of an array whose items must differ, and there might be too few different closed items.
 
-Cost: linear in the members; for counts and items that must differ, in the schemas below, to a fixed depth.
+Cost: linear in the members; for `minProperties` and distinct items, also in the schemas below, to a fixed depth.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Narrowing:
         return bool(goals) and (low <= len(shape.required) or sum(map(self._may_be_finite, goals.values())) >= low)
 
     def closed_condition(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
-        """For a shape with a formula: the condition on the named members if there are no others, else None.
+        """For a shape with a formula: the condition on the named members if all others are left out, else None.
 
         `slots`: for each named member the goals of its cells. The condition numbers the cells consecutively from 0.
         """

@@ -73,7 +73,7 @@ class Notation:
         return [((), level + 1)]
 
     def content_level(self, level: int) -> int:
-        """The level of a container itself, for a value of this level."""
+        """The level at which an array or object of this level is written inside its frame (`add_frame`)."""
         return level
 
     def narrowing_at(self, level: int) -> Narrowing:

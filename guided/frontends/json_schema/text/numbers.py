@@ -115,12 +115,12 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
 
 
 def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
-    """One of `digits` as the significant digit number `digits_read`, preceded by the point if it comes first."""
+    """One of `digits` after `digits_read` significant digits, preceded by the point if the whole part ends there."""
     return Seq((POINT, digits)) if digits_read == position > 0 else digits
 
 
 def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | None, fraction: bool) -> Node:
-    """Spellings with the first digit at `position` whose digits are above (or below) the bound's, or may be equal."""
+    """Spellings with the first digit at `position` whose digits are within the lower (`is_above`) or upper bound."""
     digits = bound.value.digits
     cases: list[Node] = []
     for i in range(len(digits)):
@@ -239,7 +239,7 @@ def _exact_positions(*bounds: int | None) -> list[int]:
 
 
 def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
-    """Positive numbers between positive bounds, spelled with an exponent (subject to the limit above)."""
+    """Positive numbers between positive bounds, spelled with an exponent, within the stated limit (see the head)."""
     if low is None and high is None:
         return Seq((_positions(None, None, True), ANY_EXPONENT))
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
@@ -260,7 +260,7 @@ def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
 
 @lru_cache(maxsize=1)
 def _positive_integers() -> Node:
-    """Every spelling of a positive integer, subject to the limit above."""
+    """Every spelling of a positive integer, within the stated limit."""
     head = Seq((Repeat(Seq((NONZERO, DIGITS)), 0, 1), NONZERO))
     cases: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
     for zeros in range(REACH + 1):
@@ -273,7 +273,7 @@ def _positive_integers() -> Node:
 
 
 def _bounded_integers(low: Bound | None, high: Bound) -> Node:
-    """Every spelling of the positive integers between the bounds, by number of digits (subject to the limit above)."""
+    """Every spelling of the positive integers between the bounds, by number of digits, within the stated limit."""
     edges = {p: (a, b) for p, a, b in _bound_positions(low, high)}
     cases: list[Node] = []
     for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
@@ -364,7 +364,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
 
 
 def _limit_digits(node: Node, max_digits: int | None) -> Node:
-    """The numbers whose parts have at most `max_digits` digits each."""
+    """The spellings whose whole part, fraction and exponent have at most `max_digits` digits each."""
     if max_digits is None:
         return node
     run = digit_run(1, max_digits)

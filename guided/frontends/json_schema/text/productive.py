@@ -1,8 +1,8 @@
 """Checks whether a rule generates anything. In: IR rules and a name. Out: False if its language is certainly empty.
 
-A least fixpoint, computed top-down: a rule generates something once all rules that one of its alternatives needs do.
-Only rules on which the result depends are visited. Regular operations (`And`, `Not`, `Length`) are assumed to be
-non-empty; the automaton core decides about them. Cost: linear in the visited rules and their references.
+A least fixpoint, computed top-down: a rule generates something once one of its alternatives needs only rules that
+generate something. Only rules on which the result depends are visited. Regular operations (`And`, `Not`, `Length`) are
+assumed to be non-empty; the automaton core decides about them. Cost: linear in the visited rules and their references.
 """
 
 from __future__ import annotations
