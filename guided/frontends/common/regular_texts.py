@@ -72,7 +72,7 @@ class Texts:
         return self._edges[state]
 
     def is_live(self, state: int) -> bool:
-        """Whether a text can be completed from the state. Possibly True by mistake if the node has an intersection."""
+        """Whether a text can be completed from the state. Possibly True by mistake if the node has intersections."""
         return state != EMPTY_LANGUAGE if self._automaton is None else state in self._live_states
 
     def longest_match(self, text: str) -> int:

@@ -1,4 +1,5 @@
-"""Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
+"""Reads the keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of
+schemas.
 
 At least one schema of each group must hold. References and `allOf` produce groups of one schema. `anyOf` produces one
 group with its branches. Complements (`negation.py`) express "not" and "exactly one".

@@ -1,4 +1,4 @@
-"""Strings that must contain a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
+"""Checks strings that must contain a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
 membership, and errors for unsupported combinations.
 
 JSON texts are not a regular language, so they cannot be intersected with other constraints on the same string. Such

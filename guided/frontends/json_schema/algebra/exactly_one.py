@@ -1,4 +1,4 @@
-"""`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them minus the others.
+"""Expresses `oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them minus the others.
 
 Each JSON type is decided separately. An alternative loses a type if another one allows all values of that type. This
 check comes first, as it often suffices: schemas often allow types that their authors did not intend. An alternative

@@ -1,4 +1,5 @@
-"""Obligations: "some item is in S", "some member is in S". In: a shape with obligations. Out: shapes without them.
+"""Resolves obligations: "some item is in S", "some member is in S". In: a shape with obligations. Out: shapes without
+them.
 
 Obligations come from `contains`, and from complements: the complement of "all items are in S" is "some item is not in
 S". A shape describes each item by itself, so it cannot express "some". Therefore the result is the union over the ways

@@ -1,4 +1,4 @@
-"""The error for a malformed keyword. In: the schema, the keyword, and what its value must be. Out: an error.
+"""Builds the error for a malformed keyword. In: the schema, the keyword, and what its value must be. Out: an error.
 
 The message says what the value must be and what it is. The hint shows an example of the keyword.
 """

@@ -1,5 +1,5 @@
-"""JSON values with exact numbers. In: JSON text, or Python objects as returned by `json.loads`. Out: a tree of None,
-bool, `Decimal10`, str, list and dict.
+"""Reads JSON values with exact numbers. In: JSON text, or Python objects as returned by `json.loads`. Out: a tree of
+None, bool, `Decimal10`, str, list and dict.
 
 The standard library's parser reads the text, since it is fast. Duplicate keys and NaN are refused. Only after an error,
 `source_spans.py` scans the text again to locate the error. Cost: linear. `Limits.depth` bounds the nesting; no function

@@ -1,4 +1,4 @@
-"""The text of arrays. In: a shape of arrays. Out: IR.
+"""Writes the text of arrays. In: a shape of arrays. Out: IR.
 
 An array has the items of the prefix, then any number of other items. A window (`minItems` to `maxItems`) bounds the
 number of all items. If items must differ, each is an `Entry` of a `Distinct`. Requirements on some items (`contains`)

@@ -1,4 +1,4 @@
-"""The spellings of constants that satisfy a goal. In: the values of `enum` or `const`. Out: IR.
+"""Spells the constants that satisfy a goal. In: the values of `enum` or `const`. Out: IR.
 
 A value may be written with any escapes, number spelling and whitespace that the options allow. Its members keep their
 order unless `property_order="any"`. This module decides for each value whether it satisfies the other keywords. Only

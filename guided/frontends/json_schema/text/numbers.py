@@ -1,4 +1,4 @@
-"""JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
+"""Builds the languages of the spellings of JSON numbers in an interval. In: bounds. Out: IR nodes, all regular.
 
 A magnitude is 0.d1d2d3... times ten to the p, where d1 is not zero. p is the *position* of its first digit: 1 for 5.25,
 3 for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. Let b be a bound at position B. The

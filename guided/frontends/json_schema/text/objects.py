@@ -1,4 +1,4 @@
-"""The text of objects. In: a shape of objects. Out: IR.
+"""Writes the text of objects. In: a shape of objects. Out: IR.
 
 An object has the declared members and, unless the shape is closed, additional ones. The names of additional members are
 `Entry`s of a `Distinct` that knows the declared names. `conditional.py` handles members under a condition
