@@ -315,7 +315,7 @@ def test_the_clock_is_looked_at_often(name: str, monkeypatch: pytest.MonkeyPatch
     construct = ALL[name]
     with suppress(guided.GuidedError):
         compiled(construct, construct.build(31), vocabulary())  # one-time initialisation
-    unenforced._close_keyword.cache_clear()
+    unenforced._hint_with_close_keyword.cache_clear()
     given = construct.build(2048)
     monkeypatch.setattr(meter, "perf_counter", look)
     sys.setprofile(note)

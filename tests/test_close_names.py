@@ -69,7 +69,7 @@ def test_a_hundred_thousand_unknown_keywords_need_few_searches(monkeypatch: pyte
         searched.append(name)
         return "searched"
 
-    monkeypatch.setattr(unenforced, "_close_keyword", search)
+    monkeypatch.setattr(unenforced, "_hint_with_close_keyword", search)
     schema = {"type": "integer", **{f"maximun{number}": 1 for number in range(100_000)}}
     vocabulary = guided.Vocabulary([b"1"], eos_token_ids=[1])
     findings = guided.GrammarCompiler(vocabulary, warn=False).compile_json_schema(schema).findings

@@ -269,7 +269,7 @@ def test_a_union_with_more_branches_than_are_judged(monkeypatch: pytest.MonkeyPa
 )
 def test_open_values(text: bytes, tokens: list[str | int | None], starts: list[int]) -> None:
     found = open_values(text)
-    assert ([each.token for each in found], [each.start for each in found]) == (tokens, starts)
+    assert ([each.name_or_index for each in found], [each.start for each in found]) == (tokens, starts)
 
 
 # --- an evaluator of whole instances

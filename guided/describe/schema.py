@@ -1,4 +1,4 @@
-"""Writes a JSON Schema as a short form that models know: the form of its values, with comments.
+"""Describes a JSON Schema to a model: the form of the values, in a notation that models know, with comments.
 
 In: a schema, as parsed JSON. Out: text, in the notation of TypeScript's types:
 
@@ -84,9 +84,7 @@ class _Writer:
         return None
 
     def write(self, schema: object, indent: int, references: tuple[str, ...]) -> tuple[str, list[str]]:
-        """Write the form of a schema. Returns it and the comments on it. `references`: the references that lead
-        here.
-        """
+        """The form of a schema, and the comments on the form. `references`: the references that lead to the schema."""
         if not isinstance(schema, Mapping) or self._depth > _MAX_DEPTH or self._size > MAX_LENGTH:
             return _ANY, []
         notes = [_as_one_line(schema.get("description") or schema.get("title") or "")]
@@ -107,10 +105,10 @@ class _Writer:
         for keyword in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(keyword), list) and branches and "properties" not in schema:
                 other_keywords = _without_keyword(schema, keyword)
-                merged = [
+                merged_branches = [
                     {**other_keywords, **branch} if isinstance(branch, Mapping) else branch for branch in branches
                 ]
-                return self._write_union(merged, indent, references)
+                return self._write_union(merged_branches, indent, references)
         if isinstance(parts := schema.get("allOf"), list) and parts:
             return self.write(
                 _merge_parts([_without_keyword(schema, "allOf"), *map(self._resolve_reference, parts)]),

@@ -128,8 +128,8 @@ class ReadPart(Expr):
         kind: "regex", "json_schema", "type", "structural_tag", or "" for a kind without options.
         source: the schema, the type or the structural tag.
         has_lexer: whether its grammar may have a lexer.
-        stored: its grammar, stored as the first of some tables; None, or a function that returns None: it is not
-            stored.
+        stored: returns tables, the first of which is the stored grammar. If it is None or returns None, the grammar is
+            not stored.
         content: determines the language of the part, together with the options. None: the part equals only itself.
     """
 
@@ -203,7 +203,7 @@ def repeat(part: Part, min: int = 0, max: int | None = None) -> Expr:
             raise SpecError(f"repeat: {name} is {brief(bound)}, not an integer of at least 0")
     if max is not None and max < min:
         raise SpecError(f"repeat: max is {max}, less than min, {min}", hint="the bounds are repeat(part, min, max)")
-    return RepeatPart(_part(part), min, max)
+    return RepeatPart(_to_expr(part), min, max)
 
 
 def optional(part: Part) -> Expr:
@@ -219,7 +219,7 @@ def capture(name: str, part: Part) -> Expr:
     """
     if not isinstance(name, str) or not name:
         raise SpecError(f"the name of a capture is a string, not {brief(name)}", hint='write capture("year", part)')
-    return CapturePart(name, _part(part))
+    return CapturePart(name, _to_expr(part))
 
 
 def rule(name: str) -> Expr:
@@ -231,7 +231,7 @@ def rule(name: str) -> Expr:
 
 def rules(start: Part, /, **definitions: Part) -> Expr:
     """The part `start`. In it and in the definitions, `rule(name)` refers to the definition with this name."""
-    return RulesPart(_part(start), {name: _part(part) for name, part in definitions.items()})
+    return RulesPart(_to_expr(start), {name: _to_expr(part) for name, part in definitions.items()})
 
 
 @keywords_checked()
@@ -251,8 +251,8 @@ def regex(
         raise SpecError(f"a pattern is a string, not a {type(pattern).__name__}", hint="write it as text: r'[a-z]+'")
 
     def read(limits: Limits, default_options: JsonSchemaOptions, _: list[Finding]) -> Node:
-        own = default_options.classes if classes is None else classes
-        return parse_regex(pattern, dialect=dialect, search=search, classes=own, limits=limits)
+        effective_classes = default_options.classes if classes is None else classes
+        return parse_regex(pattern, dialect=dialect, search=search, classes=effective_classes, limits=limits)
 
     return ReadPart(read, "regex", content=("regex", pattern, dialect, search, classes))
 
@@ -299,9 +299,9 @@ def _json_schema(
     schema_copy, resources, texts = _copy(schema), _copy(copy_registry(registry)), check_documents(documents)
 
     def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
-        own = default_options.with_changes(**options)
+        effective_options = default_options.with_changes(**options)
         return json_schema_to_grammar(
-            schema_copy, own, registry=resources, documents=texts, limits=limits, findings=findings
+            schema_copy, effective_options, registry=resources, documents=texts, limits=limits, findings=findings
         )
 
     return ReadPart(read, kind, source)
@@ -338,8 +338,8 @@ def lark(
     folders, checked_grammars = check_folders(import_paths), check_grammars(grammars)
     options = LarkOptions(start, semantics, lexer, folders, postlex, checked_grammars, allow_special_tokens)
 
-    def read(limits: Limits, schemas: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
-        return read_lark(text, options, limits, schemas, findings)
+    def read(limits: Limits, schema_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
+        return read_lark(text, options, limits, schema_options, findings)
 
     content = None
     if not checked_grammars:
@@ -365,11 +365,11 @@ def _flat(kind: type[SequencePart] | type[ChoicePart], parts: Sequence[Part]) ->
     """The parts. The first part is flattened if it is of the same kind, so that `a + b + c + ...` does not nest. Others
     are not flattened: repeating `a = a + a` would create exponentially many parts.
     """
-    read = tuple(map(_part, parts))
-    return (*read[0].parts, *read[1:]) if read and isinstance(read[0], kind) else read
+    exprs = tuple(map(_to_expr, parts))
+    return (*exprs[0].parts, *exprs[1:]) if exprs and isinstance(exprs[0], kind) else exprs
 
 
-def _part(value: Part) -> Expr:
+def _to_expr(value: Part) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, str):

@@ -129,8 +129,8 @@ def expr_to_grammar(
     options: JsonSchemaOptions = DEFAULTS,
     defer: bool = False,
 ) -> Grammar:
-    """The grammar of a composed specification. Parts that are not enforced are appended to `findings`; if it is None,
-    they cause warnings.
+    """The grammar of a composed specification. What its parts do not enforce is appended to `findings`; if this list is
+    None, it causes warnings.
 
     `options`: defaults for the options of the parts. `defer`: if many parts can be deferred (`DeferredPart`), compile
     them when they are entered.
@@ -157,13 +157,13 @@ def expr_to_grammar(
     if table.has_lexed_part and defer:  # the parts of such a grammar are compiled separately
         return expr_to_grammar(expr, limits, findings, options=options)
     start = table.define("start", "", node)
-    deferred = lowering.deferred_rules()
+    later_rules = lowering.deferred_rules()
     if findings is None:
         warn_about(lowering.findings)
     else:
         findings += lowering.findings
     return Grammar(
-        table.rules, start, table.origins, later=deferred, composed=table.has_lexed_part,
+        table.rules, start, table.origins, later=later_rules, composed=table.has_lexed_part,
         regions=table.regions, schemas=table.schemas,
     )  # fmt: skip
 
@@ -231,9 +231,9 @@ class _Lowering:
                     raise SpecError(f"rule {name!r} is not defined", hint=undefined_rule_hint(name, scope))
                 return Ref(scope[name])
             case RulesPart(start, definitions):
-                inner = dict(scope)
-                inner |= {name: self.table.define(name, name, Alt(())) for name in definitions}
+                inner_scope = dict(scope)
+                inner_scope |= {name: self.table.define(name, name, Alt(())) for name in definitions}
                 for name, part in definitions.items():
-                    self.table.rules[inner[name]] = self.node(part, inner, depth)
-                return self.node(start, inner, depth)
+                    self.table.rules[inner_scope[name]] = self.node(part, inner_scope, depth)
+                return self.node(start, inner_scope, depth)
         raise TypeError(f"a part must be a string or the result of a function such as guided.regex, not {brief(expr)}")

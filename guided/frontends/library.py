@@ -1,9 +1,9 @@
-"""The grammars that come with guided. In: a name. Out: a part of a specification.
+"""Loads the grammars that come with guided. In: a name. Out: a part of a specification.
 
-They are files in Lark's notation, in the folder `grammars/` of the project, or `guided/grammars/` of an installed
-package. Each file begins with two lines: a description, and the semantics. The semantics are "contextual lexer" (the
-lexer tries the terminals that the rules can accept), "basic lexer" (it tries all terminals), or "scannerless" (there is
-no lexer). An optional third line names an indenter of Lark: "python" is `PythonIndenter`.
+The grammars are files in Lark's notation, in the folder `grammars/` of the project, or `guided/grammars/` of an
+installed package. Each file begins with two lines: a description, and the semantics. The semantics are "contextual
+lexer" (the lexer tries the terminals that the rules can accept), "basic lexer" (it tries all terminals), or
+"scannerless" (there is no lexer). An optional third line names an indenter of Lark: "python" is `PythonIndenter`.
 
     // python: programs of Python 3
     // semantics: basic lexer
@@ -11,8 +11,8 @@ no lexer). An optional third line names an indenter of Lark: "python" is `Python
 
 Next to each file is its grammar as IR (`NAME.stored`), which `scripts/store_grammars.py` writes. With it, the first use
 in a process takes about a third of the time, and Lark is not imported. If the grammar has a lexer and is the whole
-specification, the core reads the tables itself. The file is used if it was made from the same text, by the same version
-of guided, and with the same version of Unicode. Otherwise the text is read.
+specification, the core reads the tables itself. The stored grammar is used if it was made from the same text, by the
+same version of guided, and with the same version of Unicode. Otherwise the text is read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LibraryGrammar:
 
     @property
     def semantics(self) -> Literal["lexer", "scannerless"]:
-        """Whether the grammar has a lexer."""
+        """ "lexer" if the grammar has a lexer, otherwise "scannerless"."""
         return cast(Literal["lexer", "scannerless"], self.options["semantics"])
 
 
@@ -127,16 +127,16 @@ def _fingerprint(text: str) -> list[str]:
 def store_library() -> None:
     """Write the stored grammars of all files."""
     for path in _files().values():
-        stored = _read_grammar(path)
-        grammar = cast(ReadPart, lark(stored.text, **stored.options)).read(Limits(), DEFAULTS, [])
+        source = _read_grammar(path)
+        grammar = cast(ReadPart, lark(source.text, **source.options)).read(Limits(), DEFAULTS, [])
         assert isinstance(grammar, Grammar)
-        path.with_suffix(_STORED).write_bytes(write_container([grammar], {"made_from": _fingerprint(stored.text)}))
+        path.with_suffix(_STORED).write_bytes(write_container([grammar], {"made_from": _fingerprint(source.text)}))
 
 
 def _files() -> dict[str, Path]:
     """The files, by the names of their grammars."""
-    installed = _PACKAGE / "grammars"
-    folder = installed if installed.is_dir() else _PACKAGE.parent / "grammars"
+    package_folder = _PACKAGE / "grammars"
+    folder = package_folder if package_folder.is_dir() else _PACKAGE.parent / "grammars"
     return {path.stem: path for path in sorted(folder.glob("*.lark"))}
 
 

@@ -41,14 +41,18 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
         kind: the kind of specification, which is a key of `BOUNDS` or another word.
     """
     out: dict[tuple[str, str], LintFinding] = {}
-    limited = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
+    limited_rules = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
     used_rules = reachable_rules(grammar.rules, grammar.start)
-    rules = [(name, grammar.rules[name]) for name in used_rules if name not in limited]
+    rules = [(name, grammar.rules[name]) for name in used_rules if name not in limited_rules]
     items = [(grammar.origins.get(name, name), node) for name, node in rules]
-    skipped: frozenset[str] = frozenset()
+    skipped_terminals: frozenset[str] = frozenset()
     if grammar.lexer is not None:
-        skipped = grammar.lexer.ignored
-        items += [(each.origin or each.name, each.item) for each in grammar.lexer.terminals if each.name not in skipped]
+        skipped_terminals = grammar.lexer.ignored
+        items += [
+            (each.origin or each.name, each.item)
+            for each in grammar.lexer.terminals
+            if each.name not in skipped_terminals
+        ]
     values = FiniteValues(grammar.rules)
     for place, node in items:
         for what, bound in _repetitions(node, values):
@@ -58,9 +62,9 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
             elif bound > _LONG_REPETITION:
                 message = f"{what} up to {bound:,} times, all of which small models may use"
                 out.setdefault((place, f"long {what}"), LintFinding("long", place, message, hint, matters=False))
-    is_used = set(used_rules)
+    used_names = set(used_rules)
     for name in recursive_rules(grammar.rules):
-        if name not in is_used:
+        if name not in used_names:
             continue
         place = grammar.origins.get(name, name)
         if name.removeprefix("rule ").startswith("__"):  # Lark generates these for + and *
@@ -78,7 +82,7 @@ def _rules_with_token_limit(node: Node) -> set[str]:
 
 
 def _repetitions(node: Node, values: FiniteValues) -> Iterator[tuple[str, int | None]]:
-    """The repeated parts, and their maximum counts; None: unbounded."""
+    """What the node repeats, in words, and the maximum count of each repetition; None: unbounded."""
     seen: ByIdentity[Any, None] = ByIdentity()
     work: list[tuple[Any, bool]] = [(node, False)]  # (node, whether the values of its entries must differ)
     while work:
@@ -123,26 +127,26 @@ def _is_space(node: Node) -> bool:
 
 
 def _has_unbounded_texts(automaton: Automaton) -> bool:
-    """Whether its texts may have any length, ignoring whitespace."""
+    """Whether the texts of the automaton may have any length, ignoring whitespace."""
     texts = Texts(automaton)
-    following = {
-        at: {to for low, high, to in edges if texts.is_live(to) and not _is_space(Chars(((low, high),)))}
-        for at, (_, edges) in enumerate(automaton.states)
+    successors = {
+        state: {to for low, high, to in edges if texts.is_live(to) and not _is_space(Chars(((low, high),)))}
+        for state, (_, edges) in enumerate(automaton.states)
     }
-    return bool(find_cyclic(following))
+    return bool(find_cyclic(successors))
 
 
 def _longest_text(automaton: Automaton) -> int:
-    """The length of its longest text, if its only cycles are whitespace, which does not count."""
+    """The length of the automaton's longest text. Its only cycles are whitespace, which does not count."""
     lengths: dict[int, int] = {}
     todo: list[tuple[int, bool]] = [(automaton.start, False)]
-    entered: set[int] = set()
+    entered_states: set[int] = set()
     while todo:
-        state, done = todo.pop()
+        state, is_leaving = todo.pop()
         edges = [(to, not _is_space(Chars(((low, high),)))) for low, high, to in automaton.states[state][1]]
-        if done:
+        if is_leaving:
             lengths[state] = max((lengths.get(to, 0) + counts for to, counts in edges), default=0)
-        elif state not in entered:
-            entered.add(state)
+        elif state not in entered_states:
+            entered_states.add(state)
             todo += [(state, True), *((to, False) for to, _ in edges)]
     return lengths[automaton.start]

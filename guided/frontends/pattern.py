@@ -4,9 +4,9 @@ r"""Patterns as a list of (class or character, "1" or "+"). In: such a list. Out
 
 The classes are UPPER, LOWER, DIGIT, NEWLINE, SPACE, PUNCT (everything that is in none of these), LETTER (UPPER or
 LOWER) and ANY. `str.isupper`, `str.islower` and `str.isdigit` define them for all of Unicode; a vocabulary of 65
-characters restricts them to these. A pattern is a regular language: if two adjacent elements overlap, every split is
-allowed, and a trailing "+" continues until the output ends. Cost: linear; the first use of a class visits every code
-point once.
+characters restricts them to its characters. A pattern is a regular language: if two adjacent elements overlap, every
+split is allowed, and a trailing "+" continues until the output ends. Cost: linear; the first use of a class visits
+every code point once.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     "According to the report, \u201c" + guided.Quote(document) + "\u201d"
 
 In: documents. Out: a `Quote`: a part of a composed specification, a constraint by itself, or a constraint of a string
-type. It also finds the places of a quotation in the documents.
+type. `Quote.find` locates a quotation in the documents.
 
 Cost: linear in the documents when the specification is compiled (`ir.Substrings`), and for each search.
 """
@@ -80,7 +80,7 @@ class Quote(NodePart, StringConstraint):
             words: whether a quotation may neither begin nor end inside a word or with white space.
             min_words: the minimum number of words, which are runs of characters that are not white space, as in
                 `str.split`. Only the quotation is split, not the document. So punctuation that the quotation separates
-                from its word counts as a word and, without `words=True`, a part of a word as well.
+                from its word counts as a word. Without `words=True`, so does a part of a word.
 
         Raises:
             SpecError: there is no document, no document has `min_words` words, or a document is not a text, is empty
@@ -107,18 +107,21 @@ class Quote(NodePart, StringConstraint):
         return f"Quote({', '.join(brief(text) for text in self.documents.values())})"
 
     def find(self, text: str) -> list[QuoteLocation]:
-        """Where a quotation occurs, in the order of the documents; an empty list if it is not a quotation.
+        """Where a quotation occurs, in the order of the documents; an empty list if `text` is not a quotation.
 
         Occurrences may overlap. With white space "normalised", the offsets are those of the original document, and
         `text` may be spelled with any white space.
         """
         if not isinstance(text, str):
             raise TypeError(f"a quotation is a string, not a {type(text).__name__}")
-        part = self._normalise(text)
-        if not has_words(part, self.min_words):
+        quotation = self._normalise(text)
+        if not has_words(quotation, self.min_words):
             return []
         names = list(self.documents)
-        return [self._location(names[number], at, at + len(part)) for number, at in occurrences(self._texts, part)]
+        return [
+            self._location(names[number], start, start + len(quotation))
+            for number, start in occurrences(self._texts, quotation)
+        ]
 
     def _normalise(self, text: str) -> str:
         return normalise(text) if self.whitespace == "normalised" else text

@@ -20,9 +20,9 @@ class Indentation:
     the top is no larger. If the top then differs from the width, the text is rejected. At the end of the text, one
     `dedent` follows for each remaining width except the first.
 
-    Between terminals of `opening` and `closing`, lexemes of `newline` are dropped. Outside
-    of them, a lexeme of `newline` without a line feed is rejected. So is a text with more closing than opening
-    terminals. The lexer tries `newline` everywhere, so that it can be dropped; it may shadow other terminals.
+    Between terminals of `opening` and `closing`, lexemes of `newline` are dropped. Elsewhere, a lexeme of `newline`
+    without a line feed is rejected. So is a text with more closing than opening terminals. The lexer tries `newline`
+    everywhere, so that it can be dropped; it may shadow other terminals.
 
     The stack has at most `most_levels` widths, including the first, and no width above `most_width`. Deeper indentation
     is rejected. Python has the same limit on levels.

@@ -96,10 +96,10 @@ class Automaton(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class Substrings(Numbered):
-    """A part of one of these texts, of at least one character.
+    """A substring of one of the texts, of at least one character.
 
-    `whole_words`: it neither begins nor ends with white space or inside a word, that is, between two letters, digits or
-    `_`. A regular node. The core builds its automaton, which has about 1.5 states for each character.
+    `whole_words`: the substring neither begins nor ends with white space or inside a word, that is, between two
+    letters, digits or `_`. A regular node. The core builds its automaton, about 1.5 states for each character.
     """
 
     texts: tuple[str, ...]
@@ -174,8 +174,8 @@ class MaxTokens(Numbered):
     """The strings of the regular `item`, written in at most `max` tokens.
 
     A token counts if some of its text belongs to the string, even if it begins before the string or ends after it.
-    After each token that ends within the string, enough tokens must be left to write the rest of it. The last of these
-    must end exactly at the end of the string.
+    After each token that ends within the string, the tokens left must be enough to write the rest of the string and end
+    exactly with it.
 
     The restriction is on tokens, not on text, as in `OtherTokens`. The node must not occur in regular nodes.
     """

@@ -1,4 +1,4 @@
-"""Frees large objects piece by piece. In: a dictionary, or an object that is no longer needed. Out: it is empty.
+"""Frees large objects piece by piece. In: a dictionary, or an object that is no longer needed. It is emptied.
 
 Problem: compiling a large schema creates a million objects. While Python frees a dictionary of them at once, no other
 thread runs for 0.4 s. Objects that refer to each other are left to the garbage collector, which also stops all threads.

@@ -1,11 +1,12 @@
-"""Free text up to a marker: texts that contain none of the given strings, and texts that end with the first of them.
+"""Builds automata for free text up to a marker: texts that contain none of the given strings, and texts that end with
+the first of them.
 
-    parts = free_text(["<tool>", "<code>"], never=["</answer>"])
-    parts.without_markers       # texts that contain none of the three strings
-    parts.until(0)              # such a text, then "<tool>"; none of the other strings is complete before it
-    parts.dispatch([a, b])      # such a text, "<tool>" and then a, or "<code>" and then b
+    texts = free_text(["<tool>", "<code>"], never=["</answer>"])
+    texts.without_markers       # texts that contain none of the three strings
+    texts.until(0)              # such a text, then "<tool>"; none of the other strings is complete before it
+    texts.dispatch([a, b])      # such a text, "<tool>" and then a, or "<code>" and then b
 
-In: the strings. Out: regular nodes (`Automaton`) over code points.
+In: the strings. Out: nodes over code points: regular ones (`Automaton`), or a `Dispatch`.
 
 How: the trie of all strings with failure links (Aho and Corasick, "Efficient string matching", 1975) is a deterministic
 automaton whose state is the longest suffix of the text that begins one of the strings. Its transitions, for the markers
@@ -21,11 +22,11 @@ A marker ends the text as soon as it is complete. Three cases need a rule. If se
 character, the longest one counts. If one marker extends another, as "<tool>!" extends "<tool>", then "<tool>" may be
 followed by its item or by "!"; in the second case, only strings inside "<tool>!" count. A string of `never` that is
 complete forbids the text, even if a marker is complete at the same character. So a marker that contains another string
-may be unreachable, such as "abc" if "b" is also one of the strings; `unreachable` lists these.
+may be unreachable, such as "abc" if "b" is also one of the strings; `unreachable` lists such markers.
 
 Cost: the states are linear in the characters of the strings. Each state has an edge for each character that does not
-lead back to the start, and for each range between these. `dispatch` is one automaton for all ends; each `until` is a
-separate automaton.
+lead back to the start, and for each range between such characters. `dispatch` is one automaton for all ends; each
+`until` is a separate automaton.
 
 What it does not do: repeat free text. The caller's grammar does that.
 """
@@ -51,7 +52,7 @@ _FORBIDDEN = -2
 
 @dataclass(frozen=True, slots=True)
 class FreeText:
-    """The languages that the ends and the forbidden strings define. All nodes are regular.
+    """The languages that the ends and the forbidden strings define. All nodes except `dispatch` are regular.
 
     Attributes:
         without_markers: the texts in which no end and no forbidden string occurs.

@@ -1,11 +1,11 @@
-"""The number of values that a node generates, if it is finite. In: a node of the IR, and the rules. Out: a bound.
+"""Bounds the number of values that a node generates. In: a node of the IR, and the rules. Out: the bound, or None.
 
     "a" | "b" [0-9]{2}      at most 101
     [0-9]+                  None: unbounded
 
-Different spellings of a character count once. The module also computes how often a repetition in a uniqueness scope can
-run: each round has an entry whose value differs from all others, so there are at most as many rounds as this entry has
-values.
+Different spellings of a character count once. The module also bounds the rounds of a repetition in a uniqueness scope:
+each round adds an entry whose value differs from the entries of all other rounds, so there are at most as many rounds
+as the entry has possible values.
 
 What it does not do: exact counts. A bound may be too high, since a text may be generated in two ways. It may be None
 for finite languages (complements, permutations, the spellings of numbers).
@@ -84,7 +84,9 @@ class FiniteValues:
         return min(_MAX_COUNT, (high - low + 1) * prod([count] * min(high, _MAX_BITS)))
 
     def max_entries(self, node: Any) -> int | None:
-        """How often a part can occur in one uniqueness scope if every occurrence adds an entry. None: unknown."""
+        """An upper bound on how often a node can occur in one uniqueness scope, where each occurrence adds an entry.
+        None if no bound is known.
+        """
         match node:
             case Entry(item):
                 return self.count(item)

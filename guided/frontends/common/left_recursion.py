@@ -1,6 +1,9 @@
-"""Finds left-recursive rules that have a region. In: a grammar. Out: their names.
+"""Finds left-recursive rules that have a region: they are captured or have a temperature (`Grammar.regions`).
 
-    sum[capture]: sum "+" NUMBER | NUMBER          only the end shows how many sums begin at the first number
+In: a grammar. Out: their names. Such a rule is refused, because only the text after a region's beginning shows how many
+regions begin there:
+
+    sum[capture]: sum "+" NUMBER | NUMBER          in 1+2+3, three sums begin at 1
 
 A rule begins with another rule if one of its alternatives does, possibly after nullable parts. Cost: linear in the
 nodes; for each region, also linear in the rules.
@@ -41,10 +44,12 @@ def find_left_recursive(grammar: Grammar) -> list[str]:
         return []
     nullable, nullable_cache = nullable_rules(grammar.rules), dict[int, bool]()
     left_corners = cache(lambda name: _left_corners(grammar.rules[name], nullable, nullable_cache))
-    return [name for name in grammar.regions if name in grammar.rules and _begins_with(name, grammar, left_corners)]
+    return [
+        name for name in grammar.regions if name in grammar.rules and _begins_with_itself(name, grammar, left_corners)
+    ]
 
 
-def _begins_with(name: str, grammar: Grammar, left_corners: Callable[[str], frozenset[str]]) -> bool:
+def _begins_with_itself(name: str, grammar: Grammar, left_corners: Callable[[str], frozenset[str]]) -> bool:
     seen = {name}
     todo = [name]
     for rule in todo:  # grows during the loop
@@ -71,7 +76,7 @@ def _left_corners(root: Node, nullable: Collection[str], nullable_cache: dict[in
                     todo.append(item)
                     if not is_nullable(item, nullable, nullable_cache):
                         break
-            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular parts, in which rules are expanded
+            case And() | Not() | Length() | Encoded() | MaxTokens():  # regular, so they contain no recursive rules
                 pass
             case Dispatch(automaton, exits, items):
                 todo += [item for state, item in zip(exits, items, strict=True) if state == automaton.start]

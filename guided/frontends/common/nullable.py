@@ -66,7 +66,8 @@ def is_nullable(root: Node, nullable: Collection[str] = (), results: dict[int, b
     return results[serial(root)]
 
 
-def _is_nullable(node: Node, parts: Sequence[bool], nullable: Collection[str]) -> bool:
+def _is_nullable(node: Node, are_nullable: Sequence[bool], nullable: Collection[str]) -> bool:
+    """`are_nullable`: whether each child of the node generates the empty text."""
     match node:
         case Ref(name):
             return name in nullable
@@ -75,19 +76,20 @@ def _is_nullable(node: Node, parts: Sequence[bool], nullable: Collection[str]) -
         case Automaton(states, start):
             return states[start][0]
         case Dispatch(automaton, exits):
-            return parts[0] or any(
-                state == automaton.start and part for state, part in zip(exits, parts[1:], strict=True)
+            return are_nullable[0] or any(
+                state == automaton.start and is_item_nullable
+                for state, is_item_nullable in zip(exits, are_nullable[1:], strict=True)
             )
         case Seq() | And() | Encoded() | MaxTokens() | Distinct() | Entry():
-            return all(parts)
+            return all(are_nullable)
         case Alt():
-            return any(parts)
+            return any(are_nullable)
         case Repeat(_, low, _):
-            return low == 0 or parts[0]
+            return low == 0 or are_nullable[0]
         case Length(_, low, _):
-            return low == 0 and parts[0]
+            return low == 0 and are_nullable[0]
         case Not():
-            return not parts[0]
+            return not are_nullable[0]
         case OtherTokens(_, low, _):
             return low == 0
         case Permutation(members, _, low):

@@ -1,4 +1,4 @@
-"""The language of quotations: the parts of some documents. In: the documents. Out: nodes of the IR.
+"""Builds the language of quotations: the substrings of some documents. In: the documents. Out: nodes of the IR.
 
 With white space "normalised", each run of white space in a document is written as one space. So a quotation may span
 several lines of a document.

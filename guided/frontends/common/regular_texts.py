@@ -3,7 +3,7 @@
 An `Automaton` is walked directly. Any other node is walked by its derivatives (`regex/derivatives.py`), so counts are
 not unrolled: for `(ab){2,50000}`, a text visits as many states as it has characters.
 
-Cost: a few steps for each visited state. It raises `TooLarge` beyond `max_terms` terms.
+Cost: a few steps for each visited state. A walk raises `TooLarge` if it needs more than `max_terms` derivatives.
 
 `keeps_counts` says whether counts are too large to unroll. `has_no_dead_ends` says whether every state of a node is
 known to lead to a text.
@@ -72,7 +72,7 @@ class Texts:
         return self._edges[state]
 
     def is_live(self, state: int) -> bool:
-        """Whether a text can be completed from the state. May be an overestimate for nodes with intersections."""
+        """Whether a text can be completed from the state. Possibly True by mistake if the node has intersections."""
         return state != EMPTY_LANGUAGE if self._automaton is None else state in self._live_states
 
     def longest_match(self, text: str) -> int:

@@ -1,12 +1,12 @@
 """Lint for rules, in any notation: rules that generate nothing, derive themselves, or are not used.
 
 In: rules of the IR and the name of the start rule. Out: findings. A rule is *reached* if the start rule leads to it.
-The rules that generate nothing are the complement of a least fixpoint (`productive.py`). A rule *derives itself* if
-it can be replaced by a single rule, that one by another, and so on, until it is reached again. One text then has
-infinitely many parse trees.
+The rules that generate nothing are the complement of a least fixpoint (`json_schema/text/productive.py`). A rule
+*derives itself* if replacing it by a single rule, then that rule by a single rule, and so on, can lead back to it. One
+text then has infinitely many parse trees.
 
-Cost: linear in the rules and their references. It does not examine operations on regular languages: it assumes that
-they generate a text.
+Cost: linear in the rules and their references. Operations on regular languages, such as intersections, are not
+examined: they are assumed to generate a text.
 """
 
 from __future__ import annotations

@@ -65,7 +65,9 @@ class RuleTable:
         return new_name
 
     def embed(self, grammar: Grammar) -> Node:
-        """Add a grammar's rules to the table. A grammar with a lexer remains a unit."""
+        """Add a grammar's rules to the table, and return the node that generates its texts. A grammar with a lexer is
+        not taken apart.
+        """
         if grammar.lexer is not None:
             if grammar.regions:
                 raise UnsupportedError(
@@ -125,18 +127,19 @@ def _with_children(node: Any, change: Callable[[Any], Generator[Any, Any, Any]])
     """Replace the parts of a node, or of a tuple of nodes, with the results of `change`. Returns the same object if
     nothing changed.
 
-    Yields generators to `run`, which returns their results.
+    Yields generators to `run` (`regex/algebra.py`), which returns their results.
     """
     if isinstance(node, tuple):
-        parts = []
-        for part in node:
-            parts.append((yield change(part)))
-        return node if all(new is old for new, old in zip(parts, node, strict=True)) else tuple(parts)
-    old = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
-    new = {}
-    for name, part in old.items():
-        new[name] = yield change(part)
-    return node if all(new[name] is old[name] for name in old) else replace(node, **new)
+        items = []
+        for item in node:
+            items.append((yield change(item)))
+        return node if all(new is old for new, old in zip(items, node, strict=True)) else tuple(items)
+    old_children = {name: getattr(node, name) for name in _CHILDREN.get(type(node), ())}
+    new_children = {}
+    for name, child in old_children.items():
+        new_children[name] = yield change(child)
+    is_unchanged = all(new_children[name] is child for name, child in old_children.items())
+    return node if is_unchanged else replace(node, **new_children)
 
 
 def replace_nodes(grammar: Grammar, change: Callable[[Any], Node | None]) -> Grammar:

@@ -4,7 +4,8 @@ How: the suffix automaton whose letters are the pieces accepts exactly the seque
 most two states for each piece (Blumer et al., "The smallest automaton recognizing the subwords of a text", 1985). Then
 each letter is spelled out in characters. A piece may be a prefix of another one, so the result is made deterministic.
 
-Cost: linear in the length of the pieces, if no piece is a prefix of another one.
+Cost: for each state of the suffix automaton, the length of the pieces that may follow it, if no piece is a prefix of
+another one. `Limits.nodes` bounds the states.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["substring_automaton"]
 
 
 def substring_automaton(texts: Iterable[str], limits: Limits) -> Automaton:
-    """The automaton of these pieces. Empty pieces are ignored. Raises LimitExceeded if they are too long in total."""
+    """The automaton of the pieces `texts`. Empty pieces are ignored. Raises LimitExceeded if it becomes too large."""
     pieces = [piece for piece in texts if piece]
     size = sum(map(len, pieces))
     if 2 * size > limits.nodes:
@@ -34,34 +35,34 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
     link, length = [-1], [0]
     last_state = 0
     for letter in letters:
-        new = len(edges)
+        new_state = len(edges)
         edges.append({})
         link.append(0)
         length.append(length[last_state] + 1)
         state = last_state
         while state >= 0 and letter not in edges[state]:
-            edges[state][letter] = new
+            edges[state][letter] = new_state
             state = link[state]
         if state >= 0:
             target = edges[state][letter]
             if length[target] == length[state] + 1:
-                link[new] = target
+                link[new_state] = target
             else:
-                copy = len(edges)
+                clone = len(edges)
                 edges.append(dict(edges[target]))
                 link.append(link[target])
                 length.append(length[state] + 1)
                 while state >= 0 and edges[state].get(letter) == target:
-                    edges[state][letter] = copy
+                    edges[state][letter] = clone
                     state = link[state]
-                link[target] = link[new] = copy
-        last_state = new
+                link[target] = link[new_state] = clone
+        last_state = new_state
     return edges
 
 
 def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -> Automaton:
-    """The automaton over characters. A state is a set of (state, piece, number of characters read from it); the piece
-    is -1 between two pieces.
+    """The automaton over characters. Each of its states is a set of triples: a state of the suffix automaton, a piece,
+    and the number of characters read of the piece. Between two pieces, the piece is -1.
     """
     start_set = frozenset({(0, -1, 0)})
     numbers: dict[frozenset[tuple[int, int, int]], int] = {start_set: 0}

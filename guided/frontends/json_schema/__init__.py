@@ -1,4 +1,5 @@
-"""JSON Schema -> grammar. In: a schema (JSON text, dict or bool) and options. Out: an IR `Grammar`, or a report.
+"""Turns a JSON Schema into a grammar. In: a schema (JSON text, dict or bool) and options. Out: an IR `Grammar`, or a
+report.
 
     documents/   text -> values -> schemas with their locations; resolves references
     algebra/     schemas -> the values they allow, as a union of shapes; conjunction, negation, conditions, counts

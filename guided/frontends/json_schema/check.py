@@ -1,11 +1,11 @@
-"""Reports what happens to each keyword of a schema. In: a schema. Out: a `Report`. Raises nothing.
+"""Reports what happens to each keyword of a schema. In: a schema. Out: a `Report`, also for an invalid schema.
 
 `schema_errors` lists only the errors that make a value an invalid JSON Schema, for callers that do not compile it.
 
 A report has one entry for each keyword of each subschema: enforced, refused (with the reason and a hint), an
-annotation, or ignored (with the reason and a hint). Notes mention the documented limits that apply. `ok` says whether
-the schema compiles. A schema may compile although a definition is refused, if nothing refers to that definition.
-Likewise, `findings` contains only the ignored keywords that a compilation reaches and warns about.
+annotation, or ignored (with the reason and a hint). Further entries are notes on documented limits that apply. `ok`
+says whether the schema compiles. A schema may compile although a definition is refused, if nothing refers to that
+definition. Likewise, `findings` contains only the ignored keywords that a compilation reaches and warns about.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def check_json_schema(
     documents: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Report:
-    """What happens to each keyword of the schema. Raises nothing."""
+    """What happens to each keyword of the schema. An error of the schema becomes an entry, and is not raised."""
     entries: list[Entry] = []
     error: GuidedError | None = None
     findings: list[Finding] = []
@@ -146,11 +146,11 @@ def _all_schemas(library: Library) -> Iterator[Schema]:
         yield schema
         if not isinstance(schema.value, dict):
             continue
-        inner = []
-        for tokens, value in subschemas(schema.value, schema.document.draft):
+        children = []
+        for keys, value in subschemas(schema.value, schema.document.draft):
             if isinstance(value, dict | bool):
-                inner.append(library.child(schema, *tokens))
-        stack.extend(reversed(inner))
+                children.append(library.child(schema, *keys))
+        stack.extend(reversed(children))
 
 
 def _entries(schema: Schema, problems: list[Problem], reader: Reader, finder: UnenforcedFinder) -> Iterator[Entry]:
@@ -172,11 +172,11 @@ def _entries(schema: Schema, problems: list[Problem], reader: Reader, finder: Un
             status: Literal["refused", "ignored"] = "refused" if reader.options.strict else "ignored"
             yield Entry(pointer, keyword, status, findings[keyword].reason, findings[keyword].hint)
         else:
-            yield _entry(schema, keyword, reader)
+            yield _classify_keyword(schema, keyword, reader)
     yield from _notes(schema, reader.options)
 
 
-def _entry(schema: Schema, keyword: str, reader: Reader) -> Entry:
+def _classify_keyword(schema: Schema, keyword: str, reader: Reader) -> Entry:
     """What happens to a keyword that is neither refused nor reported as ignored."""
     pointer, draft = schema.location_of(keyword), schema.document.draft
     if keyword in DESCRIPTIVE_NAMES:

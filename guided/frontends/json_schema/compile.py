@@ -49,13 +49,13 @@ def json_schema_to_grammar(
     SpecError (the schema is invalid, or no value satisfies it), UnsupportedError (a keyword cannot be enforced) or
     LimitExceeded.
     """
-    parts: list[object] = []
+    cyclic_objects: list[object] = []
     try:
         with limit_compilation(limits), limit_stack():
             library = Library(schema, options, registry or {}, limits, documents)
-            parts.append(reader := Reader(library, options, limits))
-            parts.append(expander := Expander(reader, options, limits))
-            parts.append(lowering := Lowering(library, expander, options, limits, notation))
+            cyclic_objects.append(reader := Reader(library, options, limits))
+            cyclic_objects.append(expander := Expander(reader, options, limits))
+            cyclic_objects.append(lowering := Lowering(library, expander, options, limits, notation))
             grammar = lowering.grammar(require_values=require_values)
             unenforced_keywords = _find_unenforced(library, options) if library.schemas_to_report else []
     except (SpecError, UnsupportedError) as error:
@@ -65,8 +65,8 @@ def json_schema_to_grammar(
             error.text, error.span = schema, locate(schema, error.pointer)
         raise
     finally:
-        for part in parts:
-            dismantle(part)
+        for cyclic_object in cyclic_objects:
+            dismantle(cyclic_object)
     if findings is None:
         warn_about(unenforced_keywords)
     else:
@@ -85,9 +85,9 @@ def limit_stack() -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        allowed = sys.getrecursionlimit()
+        recursion_limit = sys.getrecursionlimit()
         hint = "reduce the nesting of schemas and the length of chains of references, or call sys.setrecursionlimit"
-        raise LimitExceeded("depth", allowed + 1, allowed, fixed=True, hint=hint) from None
+        raise LimitExceeded("depth", recursion_limit + 1, recursion_limit, fixed=True, hint=hint) from None
 
 
 def _find_unenforced(library: Library, options: JsonSchemaOptions) -> list[Finding]:

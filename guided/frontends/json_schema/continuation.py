@@ -55,7 +55,7 @@ class ContinuedValue:
     """An open value, or the key that is being written.
 
     Attributes:
-        token: its key or index in the enclosing value.
+        name_or_index: its key or index in the enclosing value.
         text: the part that was written; empty before its first character.
         keys: the keys that were written, if it is an object.
         new_keys: the keys that the next character completes.
@@ -65,7 +65,7 @@ class ContinuedValue:
         is_name: whether it is a key.
     """
 
-    token: str | int | None
+    name_or_index: str | int | None
     text: bytes
     keys: Sequence[str] = ()
     new_keys: Sequence[str] = ()
@@ -86,15 +86,15 @@ def read_continued_value(
     values = open_values(text)
     if not values:
         return None
-    complete = text + continuation.text
+    complete_text = text + continuation.text
     next_values = open_values(text + continuation.character)
     continued_values: list[ContinuedValue] = []
     for index, value in enumerate(values):
-        continued_value = ContinuedValue(value.token, text[value.start :], value.keys)
+        continued_value = ContinuedValue(value.name_or_index, text[value.start :], value.keys)
         if index < len(next_values) and next_values[index].start == value.start:
             continued_value.new_keys = next_values[index].keys[len(value.keys) :]
         continued_value.text_with_character = _append_character(text, values, index, continuation.character, is_json)
-        continued_value.text_with_rest = _cut_after_value(complete[value.start :], continuation.is_final, is_json)
+        continued_value.text_with_rest = _cut_after_value(complete_text[value.start :], continuation.is_final, is_json)
         if continued_values:
             continued_values[-1].inner_values.append(continued_value)
         continued_values.append(continued_value)
@@ -112,7 +112,7 @@ def read_continued_value(
         and continuation.character in (b"[", b",")
     ):
         enclosing_value.inner_values.append(
-            ContinuedValue(innermost.token, b"", text_with_character=ContinuedText(b"", False))
+            ContinuedValue(innermost.name_or_index, b"", text_with_character=ContinuedText(b"", False))
         )
     elif (
         (last := next_values[-1] if next_values else None) is not None
@@ -132,7 +132,7 @@ def read_continued_value(
 def _append_character(
     text: bytes, values: Sequence[OpenValue], index: int, character: bytes, is_json: Callable[[bytes, bool], bool]
 ) -> ContinuedText | None:
-    """The text of a value with the next character. If that character ends the value, a number: the complete number."""
+    """The text of a value with the next character. If that character ends it, as after a number: the value."""
     value_text = text[values[index].start :]
     if character and is_json(value_text + character, False):
         return ContinuedText(value_text + character, False)
@@ -140,10 +140,10 @@ def _append_character(
         return None
     if index:
         enclosing_text = text[values[index - 1].start :]
-        ends = character in _ENDS and is_json(enclosing_text + character, False)
+        ends_value = character in _ENDS and is_json(enclosing_text + character, False)
     else:
-        ends = not character.strip()
-    return ContinuedText(value_text, True) if ends else None
+        ends_value = not character.strip()
+    return ContinuedText(value_text, True) if ends_value else None
 
 
 def _cut_after_value(text: bytes, is_final: bool, is_json: Callable[[bytes, bool], bool]) -> ContinuedText | None:

@@ -98,7 +98,7 @@ class InstanceLocations:
             self._judges.clear()
 
     def pointers(self, text: bytes) -> tuple[str, ...]:
-        """The schemas that apply to the innermost open value that has any. The root if there is no such value."""
+        """Pointers to the schemas of the innermost open value to which any apply; to the root if there is none."""
         levels = self._levels(text)
         schemas = next((level.schemas for level in reversed(levels) if level.schemas), (self.library.root,))
         return self.full_pointers(schema.location for schema in schemas)
@@ -118,10 +118,13 @@ class InstanceLocations:
             if out:
                 enclosing_level = out[-1]
                 roots = self.children(
-                    enclosing_level.asserted_schemas, enclosing_level.text, enclosing_level.value.keys, value.token
+                    enclosing_level.asserted_schemas,
+                    enclosing_level.text,
+                    enclosing_level.value.keys,
+                    value.name_or_index,
                 )
                 others = self.children(
-                    enclosing_level.schemas, enclosing_level.text, enclosing_level.value.keys, value.token
+                    enclosing_level.schemas, enclosing_level.text, enclosing_level.value.keys, value.name_or_index
                 )
                 all_roots = (*others, *self._contains_schemas(enclosing_level, value, value_text))
             asserted_schemas = self._closure(roots, value_text, value.keys)
@@ -130,7 +133,7 @@ class InstanceLocations:
         return out
 
     def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
-        """These schemas, and the schemas that they apply to the same value."""
+        """The schemas `roots`, and all schemas that they apply to the same value."""
         out: dict[Schema, None] = {}
         work = list(reversed(tuple(roots)))
         while work:
@@ -188,19 +191,21 @@ class InstanceLocations:
         ]
 
     def children(
-        self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], token: str | int | None
+        self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], name_or_index: str | int | None
     ) -> tuple[Schema, ...]:
-        """The schemas for the member or item `token` of a value to which `schemas` apply.
+        """The schemas for one member or item of a value to which `schemas` apply.
 
         `text`, `keys`: the written part of the enclosing value, and the keys in it.
         """
         return tuple(
-            dict.fromkeys(inner for schema in schemas for inner in self._inner_schemas(schema, text, keys, token))
+            dict.fromkeys(
+                inner for schema in schemas for inner in self._inner_schemas(schema, text, keys, name_or_index)
+            )
         )
 
     def _contains_schemas(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
         """The schemas of `contains` that an item may still satisfy."""
-        if not isinstance(value.token, int):
+        if not isinstance(value.name_or_index, int):
             return []
         contains_schemas = [
             self.library.child(schema, "contains") for schema in level.schemas if schema.has_keyword("contains")
@@ -208,28 +213,32 @@ class InstanceLocations:
         return [schema for schema in contains_schemas if self.is_open((schema,), text)]
 
     def _inner_schemas(
-        self, schema: Schema, text: bytes, keys: Sequence[str], token: str | int | None
+        self, schema: Schema, text: bytes, keys: Sequence[str], name_or_index: str | int | None
     ) -> Iterator[Schema]:
         """The schemas that one schema applies to the member or item."""
         if isinstance(schema.value, bool):
             return
         yield from (
-            self._member_schemas(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0)
+            self._member_schemas(schema, name_or_index)
+            if isinstance(name_or_index, str)
+            else self._item_schemas(schema, name_or_index or 0)
         )
-        name = UNEVALUATED[isinstance(token, int)]
+        name = UNEVALUATED[isinstance(name_or_index, int)]
         if schema.has_keyword(name):
             others = self._closure((schema,), text, keys)
-            if not any(self._evaluates(other, token, other is schema) for other in others):
+            if not any(self._evaluates(other, name_or_index, other is schema) for other in others):
                 yield self.library.child(schema, name)
 
-    def _evaluates(self, schema: Schema, token: str | int | None, is_own: bool) -> bool:
+    def _evaluates(self, schema: Schema, name_or_index: str | int | None, is_own: bool) -> bool:
         """Whether a schema constrains the member or item, so that `unevaluated...` does not apply to it."""
         if isinstance(schema.value, bool):
             return False
-        if not is_own and schema.has_keyword(UNEVALUATED[isinstance(token, int)]):
+        if not is_own and schema.has_keyword(UNEVALUATED[isinstance(name_or_index, int)]):
             return True
         return bool(
-            self._member_schemas(schema, token) if isinstance(token, str) else self._item_schemas(schema, token or 0)
+            self._member_schemas(schema, name_or_index)
+            if isinstance(name_or_index, str)
+            else self._item_schemas(schema, name_or_index or 0)
         )
 
     def _member_schemas(self, schema: Schema, key: str) -> list[Schema]:
@@ -252,7 +261,7 @@ class InstanceLocations:
 
     def with_keywords(self, schema: Schema, key: tuple[str, ...], value: dict[str, Json]) -> Schema:
         """A schema with other keywords at the same location. It gets a copy of the document, because caches identify
-        a schema by document and pointer.
+        a schema by document and pointer. `key` must differ for different `value`s.
         """
         if (schema, key) not in self._variants:
             document = replace(schema.document)

@@ -57,15 +57,16 @@ class JsonSchemaOptions:
     `JsonSchemaOptions.for_generation()` has the options for generation.
 
     Attributes:
-        whitespace: the whitespace between the tokens of the value: "json" (any JSON whitespace), "single_space" (`, `
-            and `: `), "compact" (none), or a regular expression for every gap. Only the regular expression's matches
-            that are JSON whitespace count.
+        whitespace: the whitespace between JSON tokens: "json" (any JSON whitespace), "single_space" (`, ` and `: `),
+            "compact" (none), or a regular expression for every gap. Only the regular expression's matches that are JSON
+            whitespace count.
         separators: (item, key) separators exactly as in `json.dumps`, or regular expressions. Only matches that consist
             of the separator character with JSON whitespace around it count. With this option, there is no whitespace
             inside brackets. Exception: if `whitespace` is also a regular expression, it applies to the gaps around
             separators and inside brackets.
         indent: line breaks and indentation exactly as `json.dumps` writes them; nesting must be bounded.
-        surrounding_whitespace: allow this whitespace before and after the whole value, too.
+        surrounding_whitespace: allow whitespace before and after the whole value, too: any JSON whitespace or, if
+            `whitespace` is a regular expression and `separators` is None, its matches.
         property_order: "declared" (`properties` in their order, then other required keys, then additional ones) or
             "any".
         additional_properties: the additional members that an object may have if its schema does not mention them.
@@ -77,9 +78,9 @@ class JsonSchemaOptions:
         escapes: "json" (every spelling of a character in a string) or "minimal" (only the spelling of
             `json.dumps(ensure_ascii=False)`: a character stands for itself, except for `\" \\ \b \f \n \r \t`, and
             `\u00xx` in lower case for the other controls). With "minimal", keys and constants have one spelling each,
-            so their text is forced. Or the letters that may follow a backslash, such as `"\\bfnrtu`. Then control
-            characters, including DEL, are never written raw; `u` allows `\u00xx` for them, and `U` allows `\uXXXX` for
-            any character.
+            so their text is forced. Any other value lists the letters that may follow a backslash, such as
+            `"\\bfnrtu`. Then control characters, including DEL, are never written raw; `u` allows `\u00xx` for them,
+            and `U` allows `\uXXXX` for any character.
         constants: "json" (spelled like other values) or "plain" (keys that the schema names, and the values of `const`
             and `enum`, have one spelling, with "plain" numbers and "minimal" escapes, regardless of other options).
         classes: character classes in patterns: "full" (\s as in ECMA-262) or "plain" (\s in ASCII only).

@@ -214,8 +214,11 @@ class _RefusalSearch:
         """Whether schemas together refuse the continuation but allow the written text. With `is_late`, they may also
         refuse the written text.
         """
-        continued = value.text_after(extent)
-        if continued is None or self._locations.judge(schemas, continued.text, continued.is_whole) is not False:
+        continued_text = value.text_after(extent)
+        if (
+            continued_text is None
+            or self._locations.judge(schemas, continued_text.text, continued_text.is_whole) is not False
+        ):
             return False
         return is_late or not value.text or self._locations.judge(schemas, value.text, False) is True
 
@@ -231,7 +234,9 @@ class _RefusalSearch:
                 for candidate in required_schemas
                 if candidate.has_keyword("propertyNames")
             )
-        return self._locations.children(required_schemas, value.text, [*value.keys, *value.new_keys], inner.token)
+        return self._locations.children(
+            required_schemas, value.text, [*value.keys, *value.new_keys], inner.name_or_index
+        )
 
     def _all_parts(self, roots: _Schemas, value: ContinuedValue) -> Iterator[_Part]:
         """The parts of a value. The parts of inner values are wrapped so that they constrain this value."""
@@ -241,10 +246,10 @@ class _RefusalSearch:
             if not inner.is_name:
                 for part in self._all_parts(self._schemas_of_inner(required_schemas, value, inner), inner):
                     if not part.is_coarse and not part.cases:
-                        yield _Part("", part.pointer, self._wrap(part.schema, inner.token))
+                        yield _Part("", part.pointer, self._wrap(part.schema, inner.name_or_index))
 
     def _wrap(self, schema: Schema, key: str | int | None) -> Schema:
-        """A schema for values whose member or item `key` satisfies this one."""
+        """A schema for values whose member or item `key` satisfies `schema`."""
         if (schema, key) not in self._wrappers:
             if isinstance(key, str):
                 shape = Shape(objects=(ObjectPart({key: schema}, None),))
@@ -267,8 +272,8 @@ class _RefusalSearch:
                     if schema.value is False:
                         parts.append(_Part("", schema.location, schema))
                     for keyword in self._locations.keywords(schema):
-                        inner, own_parts = self._read_keyword(schema, keyword, value)
-                        work += reversed(inner)
+                        applied_schemas, own_parts = self._read_keyword(schema, keyword, value)
+                        work += reversed(applied_schemas)
                         parts += own_parts
             self._parts[roots, value] = list(seen), parts
         return self._parts[roots, value]
@@ -311,8 +316,8 @@ class _RefusalSearch:
             applied_schemas = locations.dependent_schemas(schema, keyword, value.keys)
             late_parts = [
                 replace(part, is_late=True)
-                for inner in locations.dependent_schemas(schema, keyword, value.new_keys)
-                for part in self._schemas_and_parts((inner,), value)[1]
+                for late_schema in locations.dependent_schemas(schema, keyword, value.new_keys)
+                for part in self._schemas_and_parts((late_schema,), value)[1]
             ]
             return applied_schemas, [
                 *late_parts,
@@ -334,9 +339,11 @@ class _RefusalSearch:
                 name for name in schema_by_name if keyword == "patternProperties" or schema_by_name[name] is False
             ]
             for name in separate_names:
-                part = self._locations.with_keywords(schema, (keyword, name), {keyword: {name: schema_by_name[name]}})
-                yield _Part(keyword, schema.location_of(keyword, name), part)
-            if rest := {name: inner for name, inner in schema_by_name.items() if name not in separate_names}:
+                separate = self._locations.with_keywords(
+                    schema, (keyword, name), {keyword: {name: schema_by_name[name]}}
+                )
+                yield _Part(keyword, schema.location_of(keyword, name), separate)
+            if rest := {name: child for name, child in schema_by_name.items() if name not in separate_names}:
                 yield _Part(
                     keyword,
                     schema.location_of(keyword),
@@ -357,12 +364,12 @@ class _RefusalSearch:
             yield _Part("contains", schema.location_of("contains"), contains_only)
         if schema.has_keyword("minContains") and min_contains != _ZERO:
             value: dict[str, Json] = {"contains": inner, "minContains": min_contains}
-            part = self._locations.with_keywords(schema, ("minContains",), value)
-            yield _Part("contains", schema.location_of("minContains"), part, preferred_cause=contains_only)
+            part_schema = self._locations.with_keywords(schema, ("minContains",), value)
+            yield _Part("contains", schema.location_of("minContains"), part_schema, preferred_cause=contains_only)
         if schema.has_keyword("maxContains"):
             value = {"contains": inner, "minContains": _ZERO, "maxContains": schema.get("maxContains")}
-            part = self._locations.with_keywords(schema, ("maxContains",), value)
-            yield _Part("contains", schema.location_of("maxContains"), part)
+            part_schema = self._locations.with_keywords(schema, ("maxContains",), value)
+            yield _Part("contains", schema.location_of("maxContains"), part_schema)
 
     def _make_part(
         self,

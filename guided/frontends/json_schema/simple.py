@@ -1,4 +1,4 @@
-"""Recognises simple schemas that certainly compile: no error, no warning, and at least one value.
+"""Recognises simple schemas that certainly compile without errors or warnings, and have at least one value.
 
 In: a schema as returned by `json.loads`, and the options. Out: an upper bound on the bytes of its shortest text, or
 None. None means unknown: the schema may still compile. A recognised schema can be compiled later, when its text begins,
@@ -64,7 +64,7 @@ def shortest_text_bound(schema: Any, options: JsonSchemaOptions) -> int | None:
 
 
 class _SimpleSchema:
-    """One pass over one schema."""
+    """One pass over one schema. The methods that are named after types return bounds, as `bound_of` does."""
 
     def __init__(self) -> None:
         self.weight = 0
@@ -142,21 +142,21 @@ class _SimpleSchema:
         return 4
 
     def array(self, keywords: dict[str, Any], depth: int) -> int:
-        item = self.bound_of(keywords.pop("items", None), depth + 1)
-        return 2 + _pop_bounds(keywords, "minItems", "maxItems", 100) * (item + 1 + _GAP_BYTES)
+        item_bound = self.bound_of(keywords.pop("items", None), depth + 1)
+        return 2 + _pop_bounds(keywords, "minItems", "maxItems", 100) * (item_bound + 1 + _GAP_BYTES)
 
     def object(self, keywords: dict[str, Any], depth: int) -> int:
         properties, required = keywords.pop("properties", None), keywords.pop("required", [])
         additional = keywords.pop("additionalProperties", True)
         if keywords or type(additional) is not bool or type(properties) is not dict or type(required) is not list:
             raise _NotPlain
-        texts = {
+        bounds = {
             name: self.string_size(name) + 2 + _GAP_BYTES + self.bound_of(value, depth + 1)
             for name, value in properties.items()
         }
-        if not all(type(name) is str and name in texts for name in required) or len(set(required)) < len(required):
+        if not all(type(name) is str and name in bounds for name in required) or len(set(required)) < len(required):
             raise _NotPlain
-        return 2 + sum([texts[name] + _GAP_BYTES for name in required])
+        return 2 + sum([bounds[name] + _GAP_BYTES for name in required])
 
 
 _KINDS: Final[dict[str, Callable[[_SimpleSchema, dict[str, Any], int], int]]] = {

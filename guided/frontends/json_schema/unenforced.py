@@ -1,4 +1,4 @@
-"""Keywords that are read but not enforced. In: a schema and the options. Out: a `Finding` for each such keyword.
+"""Finds keywords that are read but not enforced. In: a schema and the options. Out: a `Finding` for each such keyword.
 
 Findings are names that no draft knows, keywords that the draft does not know or that have no effect at their location,
 and unknown formats. Purely descriptive names are not findings: annotations of the drafts, OpenAPI and editors, and
@@ -126,7 +126,7 @@ class UnenforcedFinder:
         if (keyword, draft) not in self._hints:
             if len(self._hints) >= _MAX_SEARCHES:
                 return _LEAVE_OUT_HINT
-            self._hints[keyword, draft] = _close_keyword(keyword[:40], draft)
+            self._hints[keyword, draft] = _hint_with_close_keyword(keyword[:40], draft)
         return self._hints[keyword, draft]
 
 
@@ -158,7 +158,7 @@ def _names_by_lower_case(draft: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _close_keyword(keyword: str, draft: str) -> str:
+def _hint_with_close_keyword(keyword: str, draft: str) -> str:
     """A hint with the known keyword that is spelled most like this name."""
     names = _names_by_lower_case(draft)
     close = find_closest_name(keyword.lower().replace("_", "").replace("-", ""), names, cutoff=0.75)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 __all__ = ["OpenValue", "open_values"]
 
-_TOKEN = re.compile(rb'[ \t\n\r]*("(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
+_LEXEME = re.compile(rb'[ \t\n\r]*("(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
 _LITERALS = (b"true", b"false", b"null")
 
 
@@ -29,13 +29,13 @@ class OpenValue:
 
     Attributes:
         start: its offset in bytes; the end of the text if none of it is written yet.
-        token: its key or index in the enclosing value; None for the whole text.
+        name_or_index: its key or index in the enclosing value; None for the whole text.
         keys: if it is an object, the keys that were written so far.
         key_start: the offset of a key in it that is unfinished or has no colon yet; None if there is no such key.
     """
 
     start: int
-    token: str | int | None
+    name_or_index: str | int | None
     is_object: bool = False
     keys: list[str] = field(default_factory=list)
     key_start: int | None = None
@@ -46,7 +46,7 @@ def open_values(text: bytes) -> list[OpenValue]:
     containers: list[OpenValue] = []
     scalar: OpenValue | None = OpenValue(len(text), None)  # has begun, or may begin here
     key, indices, expects_key, pos = "", [0], False, 0
-    while (match := _TOKEN.match(text, pos)) is not None:
+    while (match := _LEXEME.match(text, pos)) is not None:
         lexeme, start, pos = match[1], match.start(1), match.end()
         if lexeme in (b"}", b"]"):
             containers, indices, scalar, expects_key = containers[:-1], indices[:-1] or [0], None, False
@@ -65,14 +65,14 @@ def open_values(text: bytes) -> list[OpenValue]:
                 key = decoded
                 containers[-1].keys.append(key)
         else:
-            token = None if not containers else key if containers[-1].is_object else indices[-1]
+            name_or_index = None if not containers else key if containers[-1].is_object else indices[-1]
             if lexeme in (b"{", b"["):
                 expects_key = lexeme == b"{"
-                containers.append(OpenValue(start, token, expects_key))
+                containers.append(OpenValue(start, name_or_index, expects_key))
                 indices.append(0)
                 scalar = None if expects_key else OpenValue(len(text), 0)
             else:
-                scalar = None if _has_ended(lexeme, pos == len(text)) else OpenValue(start, token)
+                scalar = None if _has_ended(lexeme, pos == len(text)) else OpenValue(start, name_or_index)
     return [*containers, *([scalar] if scalar is not None else [])]
 
 

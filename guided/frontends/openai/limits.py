@@ -17,7 +17,7 @@ from guided.frontends.openai.parts import schemas_in
 
 __all__ = ["limit_remarks"]
 
-_Json: TypeAlias = dict[str, Any]
+_JsonObject: TypeAlias = dict[str, Any]
 
 _MAX_LEVELS: Final = 10
 _MAX_MEMBERS: Final = 5000
@@ -28,7 +28,7 @@ _LARGE_ENUMERATION: Final = 250  # values of one enumeration
 _MAX_LARGE_CHARACTERS: Final = 15_000  # characters of the values of such an enumeration
 
 
-def limit_remarks(schema: _Json) -> Iterator[Entry]:
+def limit_remarks(schema: _JsonObject) -> Iterator[Entry]:
     """A remark for each exceeded limit.
 
     Raises:
@@ -73,7 +73,7 @@ def _limit_remark(pointer: str, what: str, count: int, limit: int) -> Entry:
     return Entry(pointer, pointer.rpartition("/")[2], "refused", reason, hint)
 
 
-def _all_schemas(schema: _Json) -> Iterator[tuple[str, _Json]]:
+def _all_schemas(schema: _JsonObject) -> Iterator[tuple[str, _JsonObject]]:
     work: list[tuple[str, Any]] = [("", schema)]
     while work:
         pointer, value = work.pop()
@@ -85,7 +85,7 @@ def _all_schemas(schema: _Json) -> Iterator[tuple[str, _Json]]:
 class _Levels:
     """Measures how deeply objects nest."""
 
-    def __init__(self, root: _Json) -> None:
+    def __init__(self, root: _JsonObject) -> None:
         self._root, self._depths = root, dict[str, int]()
 
     def depth(self, schema: Any) -> int:

@@ -21,7 +21,7 @@ __all__ = [
     "types_of",
 ]
 
-_Json: TypeAlias = dict[str, Any]
+_JsonObject: TypeAlias = dict[str, Any]
 
 _TYPE_NAMES: Final = {
     str: "string",
@@ -32,7 +32,7 @@ _TYPE_NAMES: Final = {
     list: "array",
 }
 _SCHEMA_MAP_KEYWORDS: Final = ("properties", "$defs", "definitions")
-_IDENTIFIER_KEYWORDS: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # references may lead to them
+_IDENTIFIER_KEYWORDS: Final = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")  # targets of references
 _DEPENDENT_KEYWORDS: Final = (
     ("properties", "patternProperties", "additionalProperties"),
     ("prefixItems", "items", "additionalItems"),
@@ -47,7 +47,7 @@ _UNEVALUATED_KEYWORDS: Final = {
     "unevaluatedProperties": (*_IN_PLACE_KEYWORDS, "properties", "patternProperties", "additionalProperties"),
     "unevaluatedItems": (*_IN_PLACE_KEYWORDS, "prefixItems", "items", "additionalItems", "contains"),
 }
-"""The keywords on whose results in the same schema an unevaluated... keyword depends."""
+"""Unevaluated... keyword -> the keywords in the same schema on whose results it depends."""
 _SCHEMA_LIST_KEYWORDS: Final = ("anyOf", "oneOf", "prefixItems")
 
 
@@ -58,7 +58,7 @@ class FinitenessTest:
         finite_references: the references whose targets have a finite value, computed as a least fixpoint.
     """
 
-    def __init__(self, root: _Json) -> None:
+    def __init__(self, root: _JsonObject) -> None:
         self.finite_references = set[str]()
         targets = {each["$ref"]: reference_target(root, each["$ref"]) for each in _references(root)}
         users: dict[str, list[str]] = {}  # for each reference, the references whose targets contain it
@@ -87,7 +87,7 @@ class FinitenessTest:
         return not value.get("minItems") or self.is_finite(value.get("items"))
 
 
-def schemas_in(value: _Json) -> Iterator[tuple[str, Any]]:
+def schemas_in(value: _JsonObject) -> Iterator[tuple[str, Any]]:
     """The schemas in the keywords that strict mode supports, each with a JSON Pointer relative to this schema."""
     for keyword in _SCHEMA_MAP_KEYWORDS:
         if isinstance(inner := value.get(keyword), dict):
@@ -104,7 +104,7 @@ def is_annotation(keyword: str) -> bool:
     return keyword not in CONSTRAINING_KEYWORDS and keyword not in ("$defs", "definitions", *_IDENTIFIER_KEYWORDS)
 
 
-def _references(root: Any) -> Iterator[_Json]:
+def _references(root: Any) -> Iterator[_JsonObject]:
     work: list[Any] = [root]
     while work:
         if isinstance(value := work.pop(), dict):
@@ -113,8 +113,8 @@ def _references(root: Any) -> Iterator[_Json]:
             work += [each for _, each in schemas_in(value)]
 
 
-def merge(part: _Json, rest: _Json) -> _Json | None:
-    """Merge two schemas that both apply; None if the result might differ. The annotations of `rest` take precedence."""
+def merge(part: _JsonObject, rest: _JsonObject) -> _JsonObject | None:
+    """One schema for two that both apply; None if merging might change their meaning. Annotations of `rest` win."""
     if any(part[each] != rest[each] for each in part.keys() & rest.keys() if not is_annotation(each)):
         return None
     for group in [*_DEPENDENT_KEYWORDS, *_dependent_groups(part), *_dependent_groups(rest)]:
@@ -124,7 +124,7 @@ def merge(part: _Json, rest: _Json) -> _Json | None:
     return {**part, **rest}
 
 
-def _dependent_groups(schema: _Json) -> Iterator[tuple[str, ...]]:
+def _dependent_groups(schema: _JsonObject) -> Iterator[tuple[str, ...]]:
     """More groups of keywords that depend on each other, because of one of the keywords in this schema."""
     for keyword, others in _UNEVALUATED_KEYWORDS.items():
         if keyword in schema:
@@ -135,12 +135,12 @@ def _dependent_groups(schema: _Json) -> Iterator[tuple[str, ...]]:
             yield bound, exclusive_bound
 
 
-def have_distinct_values(members: list[Any]) -> bool:
+def have_distinct_values(schemas: list[Any]) -> bool:
     """Whether no two of these schemas allow the same value. True only if all of them list strings, which all differ."""
     strings = list[str]()
-    for member in members:
-        values = [member["const"]] if isinstance(member, dict) and "const" in member else None
-        values = member.get("enum") if values is None and isinstance(member, dict) else values
+    for schema in schemas:
+        values = [schema["const"]] if isinstance(schema, dict) and "const" in schema else None
+        values = schema.get("enum") if values is None and isinstance(schema, dict) else values
         if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
             return False
         strings += values
@@ -152,7 +152,7 @@ def as_type_list(types: Any) -> list[Any]:
     return types if isinstance(types, list) else [] if types is None else [types]
 
 
-def types_of(schema: _Json) -> list[str]:
+def types_of(schema: _JsonObject) -> list[str]:
     """The types that a schema declares, or the types of its listed values. Empty if unknown."""
     if "type" in schema:
         return as_type_list(schema["type"])

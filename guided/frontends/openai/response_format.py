@@ -25,7 +25,7 @@ from guided.frontends.python_types.type_schema import type_to_schema
 
 __all__ = ["ResponseFormat", "close_objects", "from_response_format", "to_openai_schema"]
 
-_Json: TypeAlias = dict[str, Any]
+_JsonObject: TypeAlias = dict[str, Any]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OTHER_MEMBER_KEYWORDS: Final = frozenset(("additionalProperties", "unevaluatedProperties", "patternProperties"))
@@ -90,12 +90,12 @@ def to_openai_schema(
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         hint = "use 1 to 64 letters, digits, _ and -"
         raise SpecError(f"{brief(name)} is not a valid schema name", hint=hint)
-    inner: _Json = {"name": name, "schema": strict_schema if strict else schema, "strict": strict}
+    body: _JsonObject = {"name": name, "schema": strict_schema if strict else schema, "strict": strict}
     if description is not None:
         if not isinstance(description, str):
             raise SpecError(f"the description is {brief(description)}, but must be a string")
-        inner["description"] = description
-    return ResponseFormat({"type": "json_schema", "json_schema": inner}, remarks)
+        body["description"] = description
+    return ResponseFormat({"type": "json_schema", "json_schema": body}, remarks)
 
 
 def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | None:
@@ -121,8 +121,8 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
     if kind != "json_schema":
         hint = "use text, json_object or json_schema"
         raise SpecError(f"the type {brief(kind)} is unknown", pointer="/type", hint=hint)
-    inner = format.get("json_schema", format)
-    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    body = format.get("json_schema", format)
+    schema = body.get("schema") if isinstance(body, Mapping) else None
     if not isinstance(schema, dict | bool):
         pointer = "/json_schema/schema" if "json_schema" in format else "/schema"
         raise SpecError(
@@ -133,9 +133,9 @@ def from_response_format(format: Mapping[str, Any]) -> dict[str, Any] | bool | N
     return schema
 
 
-def close_objects(schema: _Json) -> _Json:
+def close_objects(schema: _JsonObject) -> _JsonObject:
     """A copy of the schema in which objects are closed, as strict mode requires, unless they mention other members."""
-    copy: _Json = json.loads(json.dumps(schema))
+    copy: _JsonObject = json.loads(json.dumps(schema))
     work: list[Any] = [copy]
     while work:
         value = work.pop()
@@ -155,7 +155,7 @@ def close_objects(schema: _Json) -> _Json:
     return copy
 
 
-def _to_schema(constraint: Any) -> _Json:
+def _to_schema(constraint: Any) -> _JsonObject:
     if isinstance(constraint, Expr):
         kind, constraint = only_part(constraint)
         if kind not in ("json_schema", "type"):
@@ -169,7 +169,7 @@ def _to_schema(constraint: Any) -> _Json:
     if isinstance(constraint, bool):
         return {} if constraint else {"not": {}}
     if isinstance(constraint, Mapping):
-        schema: _Json = json.loads(json.dumps(constraint))
+        schema: _JsonObject = json.loads(json.dumps(constraint))
         return schema
     if isinstance(constraint, list | tuple):
         if not constraint or not all(isinstance(each, str) for each in constraint):
@@ -180,14 +180,14 @@ def _to_schema(constraint: Any) -> _Json:
     return _with_flat_definitions(type_to_schema(constraint))
 
 
-def _with_flat_definitions(schema: _Json) -> _Json:
+def _with_flat_definitions(schema: _JsonObject) -> _JsonObject:
     """Move nested definitions to the root. Pydantic classes inside other types have such definitions."""
-    flat: _Json = {}
+    flat: _JsonObject = {}
     for name, definition in schema.get("$defs", {}).items():
-        inner = definition.get("$defs", {})
+        inner_definitions = definition.get("$defs", {})
         flat[name] = {keyword: value for keyword, value in definition.items() if keyword != "$defs"}
-        flat |= {f"{name}.{below}": value for below, value in inner.items()}
-    copy: _Json = json.loads(json.dumps({**schema, "$defs": flat} if flat else schema))
+        flat |= {f"{name}.{inner_name}": value for inner_name, value in inner_definitions.items()}
+    copy: _JsonObject = json.loads(json.dumps({**schema, "$defs": flat} if flat else schema))
     work: list[Any] = [copy]
     while work:
         if isinstance(value := work.pop(), dict):

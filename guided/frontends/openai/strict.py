@@ -28,7 +28,7 @@ from guided.frontends.openai.parts import (
 
 __all__ = ["to_strict"]
 
-_Json: TypeAlias = dict[str, Any]
+_JsonObject: TypeAlias = dict[str, Any]
 
 _MEMBERS_HINT: Final = "write a list of objects with a key and a value"
 _ITEMS_HINT: Final = "write an object with a member for each item, or bounds of the length"
@@ -60,7 +60,7 @@ _MAX_DEPTH: Final = 100
 _MAX_NODES: Final = 100_000  # subschemas of the result
 
 
-def to_strict(schema: _Json) -> tuple[_Json, tuple[Entry, ...]]:
+def to_strict(schema: _JsonObject) -> tuple[_JsonObject, tuple[Entry, ...]]:
     """The schema for strict mode, and the remarks. Their locations refer to the given schema, in which a reference at
     the root is replaced by its target.
 
@@ -74,15 +74,15 @@ def to_strict(schema: _Json) -> tuple[_Json, tuple[Entry, ...]]:
 class _Writer:
     """Rewrites one schema."""
 
-    def __init__(self, root: _Json) -> None:
+    def __init__(self, root: _JsonObject) -> None:
         self._root = root
         self.remarks: list[Entry] = []
         self._finiteness = FinitenessTest(root)
-        self._kept_references: list[tuple[str, str]] = []  # the location of each reference in the result, and itself
+        self._kept_references: list[tuple[str, str]] = []  # (location in the result, reference)
         self._open_references = set[str]()  # references that are being replaced by their targets
         self._count = 0
 
-    def convert(self) -> _Json:
+    def convert(self) -> _JsonObject:
         """The rewritten schema."""
         schema = self._convert_schema(self._root, "", 0)
         for pointer, reference in self._kept_references:
@@ -112,8 +112,8 @@ class _Writer:
         reference = value.get("$ref")
         if not isinstance(reference, str) or len(value) == 1:
             return self._convert_object(value, pointer, depth)
-        merged = None if reference in self._open_references else self._inline_target(value, pointer)
-        if merged is None:  # a recursive reference cannot be replaced
+        merged_schema = None if reference in self._open_references else self._inline_target(value, pointer)
+        if merged_schema is None:  # the reference is recursive, or the keywords next to it cannot be merged
             without_annotations = {keyword: inner for keyword, inner in value.items() if not is_annotation(keyword)}
             if len(without_annotations) < len(value):
                 self._add_note(
@@ -121,12 +121,12 @@ class _Writer:
                 )
             return self._convert_object(without_annotations, pointer, depth)
         self._open_references.add(reference)
-        converted = self._convert_schema(merged, pointer if pointer == "" else reference[1:], depth + 1)
+        converted_schema = self._convert_schema(merged_schema, pointer if pointer == "" else reference[1:], depth + 1)
         self._open_references.discard(reference)
-        return converted
+        return converted_schema
 
-    def _convert_object(self, value: _Json, pointer: str, depth: int) -> _Json:
-        out: _Json = {}
+    def _convert_object(self, value: _JsonObject, pointer: str, depth: int) -> _JsonObject:
+        out: _JsonObject = {}
         for keyword, inner in value.items():
             self._convert_keyword(keyword, inner, f"{pointer}/{escape(keyword)}", depth, out)
         self._add_type(out, pointer)
@@ -136,7 +136,7 @@ class _Writer:
             self._add_refusal(f"{pointer}/items", "an array must declare its items", "write items")
         return out
 
-    def _convert_keyword(self, keyword: str, inner: Any, pointer: str, depth: int, out: _Json) -> None:
+    def _convert_keyword(self, keyword: str, inner: Any, pointer: str, depth: int, out: _JsonObject) -> None:
         if keyword in ("properties", "$defs", "definitions") and isinstance(inner, dict):
             schemas = {
                 name: self._convert_schema(schema, f"{pointer}/{escape(name)}", depth + 1)
@@ -175,7 +175,7 @@ class _Writer:
         elif keyword not in _SUPPORTED_KEYWORDS:
             self._add_refusal(pointer, f"{keyword} is not supported", _HINTS.get(keyword, ""))
 
-    def _add_type(self, out: _Json, pointer: str) -> None:
+    def _add_type(self, out: _JsonObject, pointer: str) -> None:
         """Declare the type of a schema, unless it is a reference or a union."""
         if out.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "not", "if"}:
             return
@@ -188,7 +188,7 @@ class _Writer:
         else:
             self._add_refusal(pointer, "any value is allowed", "write the type of the value")
 
-    def _close_object(self, out: _Json, pointer: str) -> None:
+    def _close_object(self, out: _JsonObject, pointer: str) -> None:
         """Make all members required, and close the object."""
         members, required = out.get("properties"), out.get("required", [])
         if not isinstance(members, dict):
@@ -221,44 +221,44 @@ class _Writer:
                 names.append(name)
         out["required"] = names
 
-    def _inline_target(self, value: _Json, pointer: str) -> _Json | None:
+    def _inline_target(self, value: _JsonObject, pointer: str) -> _JsonObject | None:
         """A schema in which the reference is replaced by its target. None if this is impossible."""
         other_keywords = {keyword: inner for keyword, inner in value.items() if keyword != "$ref"}
         target_schema = reference_target(self._root, value["$ref"])
-        merged = merge(target_schema, other_keywords) if isinstance(target_schema, dict) else None
-        if merged is None and not all(map(is_annotation, other_keywords)):
+        merged_schema = merge(target_schema, other_keywords) if isinstance(target_schema, dict) else None
+        if merged_schema is None and not all(map(is_annotation, other_keywords)):
             self._add_refusal(f"{pointer}/$ref", "a reference must stand alone", "write out its target")
-        return merged
+        return merged_schema
 
-    def _merge_all_of(self, value: _Json, pointer: str) -> _Json:
-        """A schema without `allOf`, if its parts do not constrain the same thing."""
+    def _merge_all_of(self, value: _JsonObject, pointer: str) -> _JsonObject:
+        """The schema with its `allOf` merged into it if the parts constrain different things, otherwise unchanged."""
         parts = value.get("allOf")
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
             return value
-        merged: _Json | None = {keyword: inner for keyword, inner in value.items() if keyword != "allOf"}
+        merged_schema: _JsonObject | None = {keyword: inner for keyword, inner in value.items() if keyword != "allOf"}
         for part in parts:
-            merged = None if merged is None else merge(part, merged)
-        if merged is None:
+            merged_schema = None if merged_schema is None else merge(part, merged_schema)
+        if merged_schema is None:
             return value  # the keyword is refused
         self._add_note(f"{pointer}/allOf", "its parts constrain different things, so they are merged into one schema")
-        return merged
+        return merged_schema
 
     def _are_exclusive(self, cases: list[Any]) -> bool:
         """Whether no value satisfies two of the cases."""
-        resolved = [
+        resolved_cases = [
             reference_target(self._root, each["$ref"]) if isinstance(each, dict) and "$ref" in each else each
             for each in cases
         ]
-        if not all(isinstance(case, dict) for case in resolved):
+        if not all(isinstance(case, dict) for case in resolved_cases):
             return False
-        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in resolved]
-        if have_distinct_values(resolved):
+        types = [{"number" if each == "integer" else each for each in types_of(case)} for case in resolved_cases]
+        if have_distinct_values(resolved_cases):
             return True
         if all(types) and sum(map(len, types)) == len(set().union(*types)):
             return True
         if any(each != {"object"} for each in types):
             return False
         common_names = set.intersection(
-            *(set(case.get("properties", {})) & set(case.get("required", ())) for case in resolved)
+            *(set(case.get("properties", {})) & set(case.get("required", ())) for case in resolved_cases)
         )
-        return any(have_distinct_values([case["properties"][name] for case in resolved]) for name in common_names)
+        return any(have_distinct_values([case["properties"][name] for case in resolved_cases]) for name in common_names)

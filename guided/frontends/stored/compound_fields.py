@@ -1,4 +1,4 @@
-"""The forms of fields that contain other fields, objects with rows, or JSON values; see `fields.py`."""
+"""Fields that contain other fields, objects with rows, or JSON values. `fields.py` explains fields and rows."""
 
 from __future__ import annotations
 

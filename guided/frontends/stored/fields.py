@@ -27,13 +27,13 @@ __all__ = [
 
 NONE: Final = 0xFFFFFFFF
 _LARGE_MARKER: Final = 0xFFFFFFFE
-"""Marks a larger integer: the number of the text with its hexadecimal digits follows."""
+"""Marks an integer that is at least this large. The number of the text with its hexadecimal digits follows."""
 
 
 class Target(Protocol):
-    """Numbers the parts of a row while it is written."""
+    """Assigns numbers to the objects, texts and values of a row while it is written."""
 
-    def entry_number(self, part: Any) -> int:
+    def entry_number(self, entry: Any) -> int:
         """The number of the row of an object that has been written."""
 
     def text_number(self, text: str) -> int:
@@ -43,7 +43,7 @@ class Target(Protocol):
         """The number of a JSON value."""
 
     def deferred_table_number(self, read: Callable[[], Any]) -> int:
-        """The number of a table that is read later."""
+        """The number of the table of a deferred rule, whose grammar `read` returns."""
 
 
 class Source(Protocol):
@@ -65,7 +65,7 @@ class Source(Protocol):
 
 
 class Field(Protocol):
-    """The form of a field."""
+    """Writes and reads fields of one kind."""
 
     def parts(self, value: Any) -> Iterable[Any]:
         """The objects in the value that have rows."""
@@ -86,7 +86,7 @@ class Leaf:
     """The base of fields whose values contain no objects with rows."""
 
     def parts(self, value: Any) -> Iterable[Any]:
-        """Nothing."""
+        """No objects."""
         return ()
 
 

@@ -37,12 +37,12 @@ from guided.meter import spend
 __all__ = ["Tables", "TablesWriter", "check_json", "from_little_endian", "to_json_text", "to_little_endian"]
 
 _ROWS_PER_CHECK: Final = 256  # rows between two checks of the limits
-_Row: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
+_RowReader: TypeAlias = tuple[Any, tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]]
 _SCALAR_TYPES: Final = frozenset((str, int, float, bool, type(None)))
 
 
 class TablesWriter:
-    """Collects tables.
+    """Writes grammars as tables, and collects the tables, their texts and their values.
 
     Attributes:
         tables: the integers of each table.
@@ -74,23 +74,23 @@ class TablesWriter:
             pending_reads += self._deferred_reads
         return first_number
 
-    def entry_number(self, part: Any) -> int:
+    def entry_number(self, entry: Any) -> int:
         """The number of the row of an object that has been written."""
-        return self._numbers[part]
+        return self._numbers[entry]
 
     def text_number(self, text: str) -> int:
         """The number of a text."""
         return self.texts.setdefault(text, len(self.texts))
 
     def value_number(self, value: Any) -> int:
-        """The number of a JSON value. Raises SpecError if it is not plain JSON: it could not be read again."""
+        """The number of a JSON value. Raises SpecError unless it is plain JSON, which reading restores."""
         number = self._known_values.get(value)
         if number is None:
             number = self._known_values[value] = self.values.setdefault(to_json_text(value), len(self.values))
         return number
 
     def deferred_table_number(self, read: Callable[[], Grammar]) -> int:
-        """The number of a table that is read later."""
+        """The number of the table of a deferred rule, whose grammar `read` returns."""
         self._deferred_reads.append(read)
         return self._first_deferred_number + len(self._deferred_reads) - 1
 
@@ -99,28 +99,28 @@ class TablesWriter:
         self._rows, self._numbers = {}, ByIdentity()
         stack: list[tuple[Any, bool]] = [(grammar, False)]
         while stack:
-            part, is_ready = stack.pop()
-            if part in self._numbers:
+            entry, is_ready = stack.pop()
+            if entry in self._numbers:
                 continue
-            fields = FIELDS.get(type(part))
+            fields = FIELDS.get(type(entry))
             if fields is None:
-                raise SpecError(f"a {type(part).__name__} cannot be stored")
+                raise SpecError(f"a {type(entry).__name__} cannot be stored")
             if is_ready:
-                self._write_row(part)
+                self._write_row(entry)
                 continue
-            stack.append((part, True))
+            stack.append((entry, True))
             for name, field in fields:
-                stack += [(child, False) for child in field.parts(getattr(part, name))]
+                stack += [(child, False) for child in field.parts(getattr(entry, name))]
         try:
             return array("I", chain.from_iterable(self._rows))
         except (OverflowError, TypeError) as error:
             raise SpecError(f"a number of a node cannot be stored: {error}") from None
 
-    def _write_row(self, part: Any) -> None:
-        row = [CLASS_NUMBERS[type(part)]]
-        for name, field in FIELDS[type(part)]:
-            field.write(getattr(part, name), row, self)
-        self._numbers[part] = self._rows.setdefault(tuple(row), len(self._rows))
+    def _write_row(self, entry: Any) -> None:
+        row = [CLASS_NUMBERS[type(entry)]]
+        for name, field in FIELDS[type(entry)]:
+            field.write(getattr(entry, name), row, self)
+        self._numbers[entry] = self._rows.setdefault(tuple(row), len(self._rows))
 
 
 class Tables:
@@ -157,7 +157,7 @@ class Tables:
 
 
 @cache
-def _row_readers() -> tuple[_Row, ...]:
+def _row_readers() -> tuple[_RowReader, ...]:
     """Each class; for each of its fields, the function that reads it and the function that stores it in an object.
 
     The classes are frozen. Storing fields directly in their slots takes a third of the time that calling the class
@@ -176,7 +176,7 @@ class _TableReader:
         self.ints = from_little_endian(tables.tables[number])
         self.texts, self.values = tables.texts, tables._values
         self.entries: list[Any] = []
-        self._rows = _row_readers()
+        self._row_readers = _row_readers()
 
     def deferred_table(self, number: int) -> Callable[[], Grammar]:
         """A function that reads another table."""
@@ -212,7 +212,7 @@ class _TableReader:
 
     def _read_row(self, offset: int) -> tuple[Any, int]:
         """The object of the row at an offset, and the offset after the row."""
-        cls, fields = self._rows[self.ints[offset]]
+        cls, fields = self._row_readers[self.ints[offset]]
         entry = cls.__new__(cls)
         offset += 1
         for read, store in fields:

@@ -1,8 +1,9 @@
 """Checks that no schema leads back to itself without entering a member or an item. In: schemas. Out: None, or a
 SpecError.
 
-A schema whose references, `allOf` or `anyOf` lead back to it at the same value has no defined meaning. The check is a
-depth-first search that visits each schema once. Cost: linear in the schemas that apply to one value.
+A schema whose references, `allOf`, `anyOf` or similar keywords lead back to it at the same value has no defined
+meaning. The check is a depth-first search that visits each schema once. Cost: linear in the schemas that apply to one
+value.
 """
 
 from __future__ import annotations

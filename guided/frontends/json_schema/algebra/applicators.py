@@ -1,4 +1,5 @@
-"""Keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of schemas.
+"""Reads the keywords that apply other schemas to the same value. In: a schema with such a keyword. Out: groups of
+schemas.
 
 At least one schema of each group must hold. References and `allOf` produce groups of one schema. `anyOf` produces one
 group with its branches. Complements (`negation.py`) express "not" and "exactly one".
@@ -37,21 +38,23 @@ def _all_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 def _any_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     branches = reader.branches(schema, "anyOf")
-    return _merge_enumerations(reader, schema, branches, exactly_one=False) or [branches]
+    return _merge_enumerations(reader, schema, branches, drops_repeated=False) or [branches]
 
 
 def _one_of(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
     """A group that expresses "exactly one branch holds": each branch without the others that it may overlap."""
     branches = reader.branches(schema, "oneOf")
-    if merged_group := _merge_enumerations(reader, schema, branches, exactly_one=True):
+    if merged_group := _merge_enumerations(reader, schema, branches, drops_repeated=True):
         return merged_group
     return [exactly_one(reader, branches, reader.siblings[schema])]
 
 
 def _merge_enumerations(
-    reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, exactly_one: bool
+    reader: Reader, schema: Schema, branches: tuple[Schema, ...], *, drops_repeated: bool
 ) -> list[tuple[Schema, ...]]:
-    """The branches merged into one list, if all of them list scalars. Empty if some branch requires anything else."""
+    """One group with the values of all branches as a single enumeration, if every branch only lists scalars. Otherwise,
+    or if there are few branches, empty. With `drops_repeated`, values that several branches list are left out.
+    """
     listed_values: dict[tuple[object, ...], Json] = {}
     repeated_keys = set[tuple[object, ...]]()
     for branch in branches:
@@ -70,7 +73,9 @@ def _merge_enumerations(
         branch_values = {canonical_key(value): value for value in values}
         repeated_keys.update(key for key in branch_values if key in listed_values)
         listed_values |= branch_values
-    distinct_values = tuple(value for key, value in listed_values.items() if not (exactly_one and key in repeated_keys))
+    distinct_values = tuple(
+        value for key, value in listed_values.items() if not (drops_repeated and key in repeated_keys)
+    )
     return [
         (
             reader.negation.enumeration(schema, distinct_values)
@@ -107,7 +112,7 @@ def _if(reader: Reader, schema: Schema) -> list[tuple[Schema, ...]]:
 
 
 def _dependencies(reader: Reader, schema: Schema, keyword: str) -> list[tuple[Schema, ...]]:
-    """For each name: the member is absent, or it is present and its dependent schema holds."""
+    """For each name, a group: the member is absent, or it is present and its dependency (names or a schema) holds."""
     value = schema.get(keyword)
     if not isinstance(value, dict):
         raise malformed_error(schema, keyword, "an object", value)

@@ -1,9 +1,9 @@
 """Expands conjunctions type by type, if their alternatives would multiply. In: a goal. Out: shapes whose union is the
 goal.
 
-The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. Set operations decide
-the rest for scalars. For arrays, the rest is multiplied out. For objects, it becomes one shape: the requirements common
-to all objects, and the others as its `formula`, a condition on the members (`conditional.py`).
+The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. For scalars, set
+operations evaluate what remains. For arrays, it is multiplied out. For objects, it becomes one shape: the requirements
+common to all objects, and the others as its `formula`, a condition on the members (`conditional.py`).
 
 Cost: linear in the schemas; for arrays and numbers, the product of their alternatives.
 """
@@ -87,19 +87,21 @@ class ShapesByType:
                 yield alternative
 
     def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
-        """One shape for the objects in `base`: the common requirements, and the rest as a formula on the members."""
+        """One shape for the objects of `base` that satisfy the formula: their common requirements, and all others as a
+        formula on the members. Empty if there are none.
+        """
         if formula is False:
             return ()
         items = formula.items if isinstance(formula, Junction) and formula.is_conjunction else (formula,)
-        rest = list[Formula]()
+        other_requirements = list[Formula]()
         for item in items:
             if item is True:
                 continue
             if isinstance(item, Leaf) and not item.shape.some_members and item.shape.values is None:
                 base = base.meet(item.shape)
             else:
-                rest.append(item)
+                other_requirements.append(item)
         narrowed_base = self._expander.narrow_or_none(base)
         if narrowed_base is None:
             return ()
-        return (narrowed_base._replace(formula=None if not rest else join(True, rest)),)
+        return (narrowed_base._replace(formula=None if not other_requirements else join(True, other_requirements)),)

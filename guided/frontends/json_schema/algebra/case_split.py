@@ -47,7 +47,7 @@ def split_by_member(shape: Shape, expander: Expander) -> list[Shape]:
     """Shapes whose union is `shape`. `bind` accepts each of them.
 
     Raises:
-        UnsupportedError: no member separates enough cases.
+        UnsupportedError: `bind` refuses a case that no member splits, or there are too many cases.
     """
     assert shape.formula is not None
     out: list[Shape] = []
@@ -71,14 +71,15 @@ def _split_into_cases(shape: Shape, expander: Expander) -> list[Shape] | None:
     """The cases into which some member splits the shape. None if no member separates cases."""
     assert shape.formula is not None
     binding = Binding(shape, shape.formula, expander)
-    goals, listing_counts = _goals_by_member(binding, expander)
-    for name in sorted(goals, key=lambda name: (listing_counts[name], len(goals[name])), reverse=True)[
-        :_MAX_CANDIDATES
-    ]:
+    goals_by_member, listing_counts = _goals_by_member(binding, expander)
+    for name in sorted(
+        goals_by_member, key=lambda name: (listing_counts[name], len(goals_by_member[name])), reverse=True
+    )[:_MAX_CANDIDATES]:
+        goals = goals_by_member[name]
         base = binding.slot_goal(name)
         try:
             cells = (
-                ValuePartition(expander, "", len(goals[name]) + _EXTRA_CELLS).cells(base, goals[name])
+                ValuePartition(expander, "", len(goals) + _EXTRA_CELLS).cells(base, goals)
                 if not has_false(base)
                 else ()
             )
@@ -109,7 +110,7 @@ class _Split:
     """A formula, split by the cases of the member `name`."""
 
     def __init__(self, shape: Shape, formula: Formula, binding: Binding, name: str) -> None:
-        self._base, self._formula, self._name, self._nothing_schema = (
+        self._base, self._formula, self._name, self._empty_schema = (
             shape._replace(formula=None),
             formula,
             name,
@@ -125,9 +126,7 @@ class _Split:
     def shapes(self, cells: tuple[Cell, ...], expander: Expander) -> Iterator[Shape]:
         """The shape of each case that may have values."""
         if self._name not in self._base.required:
-            absent_shape = Shape(
-                objects=(ObjectPart({self._name: self._nothing_schema}, None),), constrains_objects=True
-            )
+            absent_shape = Shape(objects=(ObjectPart({self._name: self._empty_schema}, None),), constrains_objects=True)
             yield from expander.by_type.objects(self._base.meet(absent_shape), fold(self._formula, self._if_absent))
         for cell in cells:
             parts = tuple(ObjectPart({self._name: schema}, None) for schema in cell.goal)
@@ -212,7 +211,9 @@ class _Split:
 
 
 def _without_requirement(part: ObjectPart, name: str) -> ObjectPart:
-    """The part without its requirement on a member. The member stays declared if the part constrains other members."""
+    """The part without its requirement on a member. If the part constrains additional members, the member stays
+    declared, because it would be one of them otherwise.
+    """
     constrained_members = {
         other: schema for other, schema in part.properties.items() if other != name and schema is not None
     }

@@ -1,8 +1,8 @@
 """Chooses which group to expand next while a conjunction of schemas is multiplied out (`expand.py`).
 
-In: the remaining *groups*, as a linked list (each is a union of schemas, one of which applies); the complements that
-were deferred; and the shape of the choices so far. Out: the remaining groups, starting with the first that still
-restricts the shape.
+In: the remaining *groups*, as a linked list (each is a union of schemas, one of which must hold); the deferred
+complements; and the shape of the choices so far. Out: the remaining groups, starting with the first that still
+restricts the shape, and the deferred complements.
 
 If no value of the shape satisfies a schema, the complement of that schema restricts nothing (`disjoint.py`). This is
 detected more often when more of the shape is known. So complements with several cases are deferred until everything

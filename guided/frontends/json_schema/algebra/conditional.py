@@ -1,5 +1,5 @@
-"""Objects whose members are related by a formula. In: a shape of objects with a formula. Out: slots for the members,
-and a condition on them, for the IR's `Permutation`.
+"""Turns a formula that relates the members of an object into a condition on *cells*, sets of values. In: a shape of
+objects with a formula. Out: the cells of each member, and a condition on them, for the IR's `Permutation`.
 
 Problem: `{"oneOf": [...]}`, `if` and `dependentRequired` relate members to each other. Multiplying out the alternatives
 produces 2^20 shapes for twenty independent conditions.
@@ -45,7 +45,9 @@ _FALSE: Condition = AnyOf(())
 
 
 class AdditionalNames(NamedTuple):
-    """A class of names of additional members: its languages, its sources, and the cells of the values."""
+    """A class of names of additional members (`keys.py`): its languages, the serial numbers of its sources, and the
+    cells of the values.
+    """
 
     names: tuple[Node, ...]
     sources: frozenset[int]
@@ -54,8 +56,8 @@ class AdditionalNames(NamedTuple):
 
 @dataclass(slots=True)
 class ConditionalMembers:
-    """The members of an object. Cells are numbered: first the cells of the slots in order, then the cells of the
-    extras.
+    """The members of an object: `slots` for named members, `extras` for additional ones. `condition` numbers the cells:
+    first the cells of the slots in order, then the cells of the extras.
     """
 
     names: tuple[str, ...]
@@ -117,13 +119,13 @@ class Binding:
         if impossible_cells := impossible_members(
             condition, self._cell_numbers.values(), (number for numbers in self._extra_numbers for number in numbers)
         ):
-            numbers = {name: self._cell_numbers[name] for name in slots}
-            slots = {name: _drop_cells(cells, numbers[name], impossible_cells) for name, cells in slots.items()}
+            numbers_by_name = {name: self._cell_numbers[name] for name in slots}
+            slots = {name: _drop_cells(cells, numbers_by_name[name], impossible_cells) for name, cells in slots.items()}
             slots = {name: cells for name, cells in slots.items() if cells}
-            parts = zip(extras, self._extra_numbers, strict=True)
+            numbered_extras = zip(extras, self._extra_numbers, strict=True)
             extras = [
                 extra._replace(cells=_drop_cells(extra.cells, cell_numbers, impossible_cells))
-                for extra, cell_numbers in parts
+                for extra, cell_numbers in numbered_extras
             ]
             condition = self._number_cells(slots, [extra for extra in extras if extra.cells])
         for cells in (*slots.values(), *(extra.cells for extra in self._extras)):
@@ -133,7 +135,9 @@ class Binding:
         return ConditionalMembers(tuple(self._names), slots, self._extras, condition, may_be_empty)
 
     def _check(self, cell: Cell) -> None:
-        """Refuse a cell with arrays that cannot be written. A normal form, which is tried next, may not need it."""
+        """Refuse a cell with arrays that cannot be written. The caller then tries the normal form, which may not need
+        this cell.
+        """
         for shape in self._expander.expand(cell.goal).shapes if cell.goal not in self._expander.open_goals else ():
             if shape.repeated is not None and shape.count_graph is None and shape.values is None:
                 raise repeated_items_error(shape)

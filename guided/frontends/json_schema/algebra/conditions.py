@@ -18,7 +18,7 @@ _MAX_VISITS = 200_000  # the maximum number of visits to parts of one condition
 
 
 def evaluate(condition: Condition, truth_values: Mapping[int, bool], other: bool | None) -> bool | None:
-    """Whether the condition holds. `other` applies to all members that are not in `truth_values`."""
+    """Whether the condition holds. `other` is the truth value of all members that are not in `truth_values`."""
     results: dict[int, bool | None] = {}
 
     def evaluate_part(part: Condition) -> bool | None:

@@ -1,4 +1,4 @@
-"""Strings that must contain a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
+"""Checks strings that must contain a JSON text: `contentMediaType` of draft 7, plain or in base64. In: a shape. Out:
 membership, and errors for unsupported combinations.
 
 JSON texts are not a regular language, so they cannot be intersected with other constraints on the same string. Such
@@ -46,7 +46,9 @@ def content_fits(text: str, shape: Shape) -> bool:
 
 
 def refuse_content(shape: Shape, length: Window) -> None:
-    """Raise UnsupportedError if a string must contain a JSON text and satisfy anything else, or must contain none."""
+    """Raise UnsupportedError if a string must contain a JSON text and satisfy anything else, or must contain no JSON
+    text.
+    """
     if (unwanted := shape.no_json_text or shape.no_json_base64) is not None:
         raise content_error(unwanted, "the negation of contentMediaType is not enforced",
                        "drop the not, oneOf or if that negates contentMediaType")  # fmt: skip

@@ -1,19 +1,19 @@
-"""Arrays whose items are counted: `contains` with counts, `uniqueItems` with few values, two items that must be equal.
+"""Counts items of arrays: for `contains` with counts, `uniqueItems` with few values, two items that must be equal.
 
 In: a shape of arrays. Out: a `CountGraph`, whose paths are the arrays of the shape, item by item. An end is reachable
 from each of its states, so an array that was begun along the graph can always be completed.
 
 Problem: {"items": {"enum": [1, 2, 3]}, "uniqueItems": true, "minItems": 3, "contains": {"const": 3}}. A writer that
-knows only the schema of an item may write 1, 2 and a third item that must be 3. Remembering the set of all values
-written so far would be exact, but takes 2^n states for n values.
+knows only the schema of an item does not notice that after 1 and 2, the third item must be 3. Remembering the set of
+all values written so far would be exact, but takes 2^n states for n values.
 
 How: the graph distinguishes items only by their *letter*: which of the counted schemas they satisfy and, if values must
 differ and few are left, which *atom* they are in. An atom is a set of values that are allowed at the same positions and
-satisfy the same counted schemas. Its values are interchangeable, so only the number of used values matters. By Hall's
-marriage theorem, a set of values that is larger than all demands together never runs out, so it needs no counting. A
-state consists of the number of items written, how many of them count for each schema, and how many values of each atom
-were used. Each number is counted only as far as it makes a difference. States from which no end is reachable are
-removed.
+satisfy the same counted schemas. Its values are interchangeable, so only the number of used values matters. If two
+items must be equal, each value is an atom of its own. By Hall's marriage theorem, a set of values that is larger than
+all demands together never runs out, so it needs no counting. A state consists of the number of items written, how many
+of them count for each schema, and how many values of each atom were used. Each number is counted only as far as it
+makes a difference. States from which no end is reachable are removed.
 
 In the example, 1 and 2 form one atom, and 3 another. The states are (0..2 used of the first, 0..1 of the second).
 
@@ -47,7 +47,7 @@ class CountGraph:
     """State 0 is before the first item. There are no states if the shape has no array.
 
     `edges`: for each state, pairs of a goal for the next item and the state after it. `ends`: states in which the array
-    may end. `tails`: for some states, a goal and a window. A number of items in the window may follow, and all of them
+    may end. `tails`: for some states, a goal and a window. As many items may follow as the window allows, all of which
     satisfy the goal.
     """
 
@@ -72,7 +72,9 @@ class _CountedItems(NamedTuple):
 
 
 class _State(NamedTuple):
-    """`used_counts`: the number of used values of each atom. `has_equal_items`: whether two items written are equal."""
+    """`counts`: how many items satisfy each counted schema. `used_counts`: the number of used values of each atom.
+    `has_equal_items`: whether two items written are equal.
+    """
 
     length: int = 0
     counts: tuple[int, ...] = ()
@@ -83,7 +85,7 @@ class _State(NamedTuple):
 class _Atom(NamedTuple):
     values: tuple[Json, ...]
     allowed_at: tuple[bool, ...]
-    counts: tuple[bool, ...]
+    letter: tuple[bool, ...]
 
 
 def build_count_graph(expander: Expander, shape: Shape, window: Window) -> CountGraph | None:
@@ -134,7 +136,7 @@ class _GraphBuilder:
     # --- whether items need to be counted
 
     def _needs_counts(self) -> bool:
-        """Whether `existential_constraints.py` and `containers.py` cannot handle the counts."""
+        """Whether the counts need a graph: neither `existential_constraints.py` nor `containers.py` handles them."""
         counts = len(self._shape.item_counts)
         if counts == 0:
             return False
@@ -175,11 +177,12 @@ class _GraphBuilder:
         if len(self._item_schemas) << len(self._requirements) > _MAX_LETTERS:
             self._refuse("too many schemas of items are counted")
         for index, schemas in enumerate(self._item_schemas):
-            for counts in product((True, False), repeat=len(self._requirements)):
-                self._letters[index, counts] = self._values((*schemas, *self._schemas_of_counts(counts)))
+            for letter in product((True, False), repeat=len(self._requirements)):
+                self._letters[index, letter] = self._values((*schemas, *self._schemas_of_letter(letter)))
 
-    def _schemas_of_counts(self, counts: tuple[bool | None, ...]) -> Iterator[Schema]:
-        for requirement, is_satisfied in zip(self._requirements, counts, strict=True):
+    def _schemas_of_letter(self, letter: tuple[bool | None, ...]) -> Iterator[Schema]:
+        """The counted schemas or their complements, as the letter says. None: the schema does not matter."""
+        for requirement, is_satisfied in zip(self._requirements, letter, strict=True):
             if is_satisfied is not None:
                 yield requirement.schema if is_satisfied else requirement.complement
 
@@ -210,14 +213,14 @@ class _GraphBuilder:
         atoms: dict[object, _Atom] = {}
         for value in distinguished_values.values():
             allowed_at = tuple(self._expander.membership.satisfies_all(base, value) for base in self._item_schemas)
-            counts = tuple(
+            letter = tuple(
                 self._expander.membership.satisfies_all((requirement.schema,), value)
                 for requirement in self._requirements
             )
-            key = (allowed_at, counts, canonical_key(value) if needs_equal_items else None)
+            key = (allowed_at, letter, canonical_key(value) if needs_equal_items else None)
             if any(allowed_at):
                 others = atoms[key].values if key in atoms else ()
-                atoms[key] = _Atom((*others, value), allowed_at, counts)
+                atoms[key] = _Atom((*others, value), allowed_at, letter)
         self._atoms = list(atoms.values())
         if distinguished_values:
             negation, source = self._expander.negation, self._source_schema()
@@ -260,9 +263,9 @@ class _GraphBuilder:
             return
         schemas = self._item_schemas[index]
         for number, atom in enumerate(self._atoms if state.used_counts else ()):
-            unique = self._shape.unique is not None
-            if atom.allowed_at[index] and not (unique and state.used_counts[number] == len(atom.values)):
-                next_state = self._add_item(state, atom.counts, number)
+            must_differ = self._shape.unique is not None
+            if atom.allowed_at[index] and not (must_differ and state.used_counts[number] == len(atom.values)):
+                next_state = self._add_item(state, atom.letter, number)
                 if next_state is not None:
                     yield (
                         self._goal((*schemas, self._expander.negation.enumeration(self._source_schema(), atom.values))),
@@ -273,15 +276,13 @@ class _GraphBuilder:
             for requirement, count in zip(self._requirements, state.counts, strict=True)
         ]
         outside_atoms = self._outside_atoms if state.used_counts else ()
-        for counts in product(*(((True, False) if matters else (None,)) for matters in affects_rest)):
-            key = (index, counts, bool(outside_atoms))
+        for letter in product(*(((True, False) if matters else (None,)) for matters in affects_rest)):
+            key = (index, letter, bool(outside_atoms))
             if key not in self._item_exists:
                 self._item_exists[key] = self._has_item(*key)
-            next_state = (
-                self._add_item(state, tuple(bool(count) for count in counts), None) if self._item_exists[key] else None
-            )
+            next_state = self._add_item(state, tuple(map(bool, letter)), None) if self._item_exists[key] else None
             if next_state is not None:
-                yield self._goal((*schemas, *self._schemas_of_counts(counts), *outside_atoms)), next_state
+                yield self._goal((*schemas, *self._schemas_of_letter(letter), *outside_atoms)), next_state
 
     def _goal(self, schemas: tuple[Schema, ...]) -> Goal:
         goal = self._goals.get(schemas)
@@ -289,11 +290,12 @@ class _GraphBuilder:
             goal = self._goals[schemas] = self._expander.goal(schemas)
         return goal
 
-    def _has_item(self, index: int, counts: tuple[bool | None, ...], is_outside_atoms: bool) -> bool:
+    def _has_item(self, index: int, letter: tuple[bool | None, ...], is_outside_atoms: bool) -> bool:
         """Whether some item has this letter and, with `is_outside_atoms`, is in no atom."""
-        for (position, letter), values in self._letters.items():
-            if position != index or any(
-                count is not None and count != other for count, other in zip(counts, letter, strict=True)
+        for (other_index, full_letter), values in self._letters.items():
+            if other_index != index or any(
+                expected is not None and expected != actual
+                for expected, actual in zip(letter, full_letter, strict=True)
             ):
                 continue
             if values is None:
@@ -309,24 +311,27 @@ class _GraphBuilder:
     def _affects_rest(requirement: _CountedItems, count: int) -> bool:
         return requirement.high is not None or count < requirement.low
 
-    def _add_item(self, state: _State, counts: tuple[bool, ...], atom: int | None) -> _State | None:
+    def _add_item(self, state: _State, letter: tuple[bool, ...], atom: int | None) -> _State | None:
+        """The state after one more item. None if the item exceeds an upper bound. `atom` is the index of its atom."""
         new_counts = []
-        for requirement, count, is_satisfied in zip(self._requirements, state.counts, counts, strict=True):
+        for requirement, count, is_satisfied in zip(self._requirements, state.counts, letter, strict=True):
             count += is_satisfied and state.length >= requirement.start
             if requirement.high is not None and count > requirement.high:
                 return None
             new_counts.append(count if requirement.high is not None else min(count, requirement.low))
-        used_values, has_equal_items = list(state.used_counts), state.has_equal_items
+        used_counts, has_equal_items = list(state.used_counts), state.has_equal_items
         if atom is not None:
-            has_equal_items = has_equal_items or used_values[atom] == len(self._atoms[atom].values)
-            used_values[atom] = min(used_values[atom] + 1, len(self._atoms[atom].values))
+            has_equal_items = has_equal_items or used_counts[atom] == len(self._atoms[atom].values)
+            used_counts[atom] = min(used_counts[atom] + 1, len(self._atoms[atom].values))
         max_length = max(self._prefix_length, self._window.low) if self._window.high is None else self._window.high
         return self._normalise(
-            _State(min(state.length + 1, max_length), tuple(new_counts), tuple(used_values), has_equal_items)
+            _State(min(state.length + 1, max_length), tuple(new_counts), tuple(used_counts), has_equal_items)
         )
 
     def _normalise(self, state: _State) -> _State:
-        """The state without irrelevant parts: if no more items are required, the used values do not matter."""
+        """The state without the used values if they no longer matter: no more items are required or, if two items must
+        be equal, two are.
+        """
         has_equal_items = state.has_equal_items and self._shape.repeated is not None
         is_settled = self._may_end(state) if self._shape.repeated is None else has_equal_items
         return state._replace(used_counts=() if is_settled else state.used_counts, has_equal_items=has_equal_items)

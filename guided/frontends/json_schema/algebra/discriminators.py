@@ -1,11 +1,12 @@
-"""Finds the pairs of alternatives that may share a value. In: alternatives, and the type of the values. Out: pairs of
-them.
+"""Finds the pairs of alternatives that may share a value. In: alternatives, and the shape of all values. Out: pairs of
+alternatives.
 
 Comparing all pairs takes n^2 comparisons. But alternatives of real schemas have a *discriminator*: a required member,
 or a member of a required member, that lists its values. So this module determines, for each alternative, which values
 it allows at which *paths*. Two alternatives that allow different values at the same path share no value. Usually, most
 alternatives have some path in common. Each alternative with this path goes into the buckets of the values that it
 allows there. Only alternatives in the same bucket are paired. Alternatives without the path are paired with all others.
+A large bucket, or a large group without the path, is divided again by another path.
 
     {"kind": "a", ...}   {"kind": "b", ...}   {"kind": "b", "size": 1, ...}   {"size": 2, ...}
     path ("kind",):    bucket a: 0     bucket b: 1, 2     without the path: 3

@@ -8,7 +8,7 @@ value of it:
 - numbers, counts or patterns exclude each other, or the first items of arrays do
 - one requires a member that the other forbids, or both require it with disjoint values (a discriminator)
 - fewer names are allowed than members are required
-- all of a few alternatives are disjoint from the other schema
+- one has only a few alternatives, and all of them are disjoint from the other schema
 
 Why: `oneOf` means "each branch, without the others". Branches that are disjoint anyway need not be excluded. This keeps
 most `oneOf` as simple as `anyOf`.
@@ -141,7 +141,7 @@ class DisjointnessTest:
         common = set(_types(first)) & set(_types(second))
         if not common:
             return common
-        intersection = first.meet(second) if b else first  # without `b`, the first shape is a part of the second
+        intersection = first.meet(second) if b else first  # without `b`, the second shape is `siblings`
         if intersection.values is not None:
             common.intersection_update(map(json_type, filter_enumeration(intersection, self._overlap) or ()))
         if "number" in common and first.numbers.meet(second.numbers).is_empty:

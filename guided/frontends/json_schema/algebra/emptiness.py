@@ -1,9 +1,9 @@
-"""Explains why a schema has no value, or a shape has none of some type. In: a schema or shape. Out: the reason in
+"""Explains why a schema has no value, or a shape no value of a given type. In: a schema or shape. Out: the reason in
 words, or "". Also filters the enumeration of a shape by its other parts.
 
-The check considers only counts, bounds, patterns and names, so "" does not mean that there is a value. Cost: linear in
-the required members and items. Several patterns, or constants combined with a pattern, take a bounded search
-(`overlap.py`).
+The check considers only counts, bounds, patterns, names, and pairs of schemas that contradict each other, so "" does
+not mean that there is a value. Cost: linear in the required members and items. Several patterns, or constants combined
+with a pattern, take a bounded search (`regex/overlap.py`).
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ def _array_problem(shape: Shape, expander: Expander) -> str:
 
 
 def _object_problem(shape: Shape, expander: Expander) -> str:
-    declared = shape.properties() if shape.required else {}
+    declared_names = shape.properties() if shape.required else {}
     for name in shape.required:
         if has_false(expander.member_schemas(shape, name)):
             return f"the required member {name!r} is not allowed"
         if not expander.allows_name(shape, name):
             return f"the required member {name!r} has a name that is not allowed"
-        if name not in declared and expander.is_closed(shape):
+        if name not in declared_names and expander.is_closed(shape):
             return f"the required member {name!r} is not declared, and additional ones are not allowed"
     if shape.member_window.high is not None and len(shape.required) > shape.member_window.high:
         return f"{len(shape.required)} members are required, but at most {shape.member_window.high} are allowed"

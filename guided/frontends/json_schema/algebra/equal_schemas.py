@@ -1,12 +1,13 @@
-"""Finds schemas with equal content. In: a schema. Out: the first schema with the same content that was looked up.
+"""Finds schemas with equal content. In: a schema. Out: the schema with the same content that was looked up first.
 
 Why: definitions are copied. One member often has the same schema in each of many alternatives, at many locations.
 Comparisons of alternatives recognise schemas as equal only if they are the same object, so copies are replaced by one
 representative. Two schemas are equal if they have the same keywords in the same order, annotations aside, and resolve
 references alike: the same document, base and dynamic scope. A schema with its own identifier equals no other schema.
 
-How: content is numbered from the inside out (hash consing), each value of a document once. Only schemas with
-the same signature (keywords and names) are numbered, since most signatures occur once. Cost: linear in the documents.
+How: content is numbered from the inside out (hash consing), each value of a document once. A schema is only numbered
+if another one has the same signature (keywords and names), since most signatures occur once. Cost: linear in the
+documents.
 
 Schemas of scalars mean the same at every location, so their keywords identify them (`leaf_content`).
 """
@@ -58,7 +59,7 @@ class EqualSchemas:
         self._representatives_by_schema: dict[Schema, Schema] = {}
 
     def representative(self, schema: Schema) -> Schema:
-        """The first schema with the same content that was looked up."""
+        """The schema with the same content that was looked up first."""
         first = self._representatives_by_schema.get(schema)
         if first is None:
             first = self._find_representative(schema, schema.value) if type(schema) is Schema else schema

@@ -45,39 +45,41 @@ class Evaluator:
 
     @property
     def evaluates_anything(self) -> bool:
-        """Whether it evaluates anything."""
+        """Whether at least one of the fields is set, besides `conditions`."""
         members = self.names or self.sources or self.all_members
         return bool(members or self.items or self.all_items or self.contains_schema)
 
 
 def evaluators(reader: Reader, schema: Schema, *, with_unevaluated: bool = True) -> tuple[Evaluator, ...]:
-    """The evaluators of a schema that holds. `with_unevaluated`: include its own `unevaluated*` keywords."""
-    found = reader.evaluators
-    # (schema, `with_unevaluated`, the schemas that it applies), or None if they are not in `work` yet
+    """The evaluators of a schema, if it holds. `with_unevaluated`: include its own `unevaluated*` keywords."""
+    known_evaluators = reader.evaluators
+    # (schema, `with_unevaluated`, the schemas that it applies, or None if they are not in `work` yet)
     work: list[tuple[Schema, bool, list[_AppliedSchema] | None]] = [(schema, with_unevaluated, None)]
     while work:
-        current, includes_own, applied_schemas = work.pop()
-        key = current, includes_own
+        current, includes_unevaluated, applied_schemas = work.pop()
+        key = current, includes_unevaluated
         if applied_schemas is not None:
-            found[key] = _join(_own_evaluator(reader, current, includes_own), applied_schemas, found)
-        elif key not in found:
-            found[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
+            known_evaluators[key] = _join(
+                _own_evaluator(reader, current, includes_unevaluated), applied_schemas, known_evaluators
+            )
+        elif key not in known_evaluators:
+            known_evaluators[key] = ()  # for a schema that leads back to itself, which is refused elsewhere
             if isinstance(current.value, dict):
                 applied_schemas = list(_applied_schemas(reader, current))
-                work.append((current, includes_own, applied_schemas))
-                work += ((inner, True, None) for _, inner in reversed(applied_schemas))
-    return found[schema, with_unevaluated]
+                work.append((current, includes_unevaluated, applied_schemas))
+                work += ((applied_schema, True, None) for _, applied_schema in reversed(applied_schemas))
+    return known_evaluators[schema, with_unevaluated]
 
 
 def _join(
     own_evaluator: Evaluator,
     applied_schemas: list[_AppliedSchema],
-    found: Mapping[tuple[Schema, bool], tuple[Evaluator, ...]],
+    known_evaluators: Mapping[tuple[Schema, bool], tuple[Evaluator, ...]],
 ) -> tuple[Evaluator, ...]:
     """The evaluators of a schema, given those of the schemas that it applies."""
     out = dict.fromkeys((own_evaluator,) if own_evaluator.evaluates_anything else ())
-    for conditions, inner in applied_schemas:
-        for evaluator in found[inner, True]:
+    for conditions, applied_schema in applied_schemas:
+        for evaluator in known_evaluators[applied_schema, True]:
             spend(STEP)
             out[replace(evaluator, conditions=tuple(dict.fromkeys(conditions + evaluator.conditions)))] = None
     return tuple(out)
@@ -86,7 +88,7 @@ def _join(
 def _own_evaluator(reader: Reader, schema: Schema, with_unevaluated: bool) -> Evaluator:
     part = reader.own_members(schema)
     own_items = reader.own_items(schema)
-    contains = schema.document.draft == "2020-12" and schema.has_keyword("contains")
+    contains_evaluates = schema.document.draft == "2020-12" and schema.has_keyword("contains")
     return Evaluator(
         (),
         tuple(part.properties),
@@ -94,7 +96,7 @@ def _own_evaluator(reader: Reader, schema: Schema, with_unevaluated: bool) -> Ev
         part.additional is not None or (with_unevaluated and schema.has_keyword("unevaluatedProperties")),
         len(own_items.prefix),
         own_items.rest is not None or (with_unevaluated and schema.has_keyword("unevaluatedItems")),
-        reader.negation.representative(reader.library.child(schema, "contains")) if contains else None,
+        reader.negation.representative(reader.library.child(schema, "contains")) if contains_evaluates else None,
     )
 
 

@@ -1,9 +1,9 @@
-"""`oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them minus the others.
+"""Expresses `oneOf`: exactly one of the alternatives holds. In: the alternatives. Out: each of them minus the others.
 
-Each JSON type is decided separately. If another alternative allows all values of a type, the alternative loses that
-type. This check comes first, as it often suffices: schemas often allow types that their authors did not intend. An
-alternative excludes only alternatives that may hold for the same values of the type. An index (`discriminators.py`)
-finds pairs that may overlap, and `disjoint.py` compares them one by one.
+Each JSON type is decided separately. An alternative loses a type if another one allows all values of that type. This
+check comes first, as it often suffices: schemas often allow types that their authors did not intend. An alternative
+excludes only alternatives that may hold for the same values of the type. An index (`discriminators.py`) finds pairs
+that may overlap, and `disjoint.py` compares the two of each pair.
 
 Cost: linear in the alternatives, if a discriminator separates them.
 """
@@ -34,15 +34,17 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], siblings: Shape) -
     common_types: dict[tuple[int, int], set[str]] = {}
     for name in ALL_TYPES:
         candidates = {index: branch for index, branch in enumerate(branches) if name in types[index]}
-        universal = [index for index in candidates if name in disjointness.unconstrained_types(branches[index])]
+        universal_indices = [index for index in candidates if name in disjointness.unconstrained_types(branches[index])]
         for index in candidates:
-            if universal and universal != [index]:
+            if universal_indices and universal_indices != [index]:
                 excluded_types[index].add(name)
-        if len(universal) > 1:
+        if len(universal_indices) > 1:
             continue
-        if universal:
+        if universal_indices:
             pairs = {
-                (min(index, universal[0]), max(index, universal[0])) for index in candidates if index != universal[0]
+                (min(index, universal_indices[0]), max(index, universal_indices[0]))
+                for index in candidates
+                if index != universal_indices[0]
             }
         else:
             pairs = pairs_that_may_overlap(disjointness, candidates, siblings.meet(Shape(types=(name,))))
@@ -52,8 +54,8 @@ def exactly_one(reader: Reader, branches: tuple[Schema, ...], siblings: Shape) -
             if name in common_types[a, b]:
                 competitors[a][name].append(b)
                 competitors[b][name].append(a)
-    parts = zip(branches, types, competitors, excluded_types, strict=True)
-    return tuple([_without_competitors(reader, branches, *part) for part in parts])
+    rows = zip(branches, types, competitors, excluded_types, strict=True)
+    return tuple([_without_competitors(reader, branches, *row) for row in rows])
 
 
 def _without_competitors(

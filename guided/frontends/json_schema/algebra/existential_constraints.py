@@ -1,4 +1,5 @@
-"""Obligations: "some item is in S", "some member is in S". In: a shape with obligations. Out: shapes without them.
+"""Resolves obligations: "some item is in S", "some member is in S". In: a shape with obligations. Out: shapes without
+them.
 
 Obligations come from `contains`, and from complements: the complement of "all items are in S" is "some item is not in
 S". A shape describes each item by itself, so it cannot express "some". Therefore the result is the union over the ways
@@ -12,8 +13,8 @@ to meet an obligation:
 Example: {"prefixItems": [A], "contains": B} is the union of: the first item is in A and B; the first is in A and some
 later one in B.
 
-`count_graph.py` handles items that are counted. Cost: the product of the locations over the obligations, which the
-caller bounds.
+`count_graph.py` handles items that are counted. Cost: the product, over the obligations, of the number of locations;
+the caller bounds it.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ def split_by_type(shape: Shape) -> tuple[Shape | None, Shape | None, Shape | Non
         repeated=shape.repeated,
     )  # fmt: skip
     objects = base._replace(types=("object",), some_members=shape.some_members)
-    rest = tuple(name for name in shape.types if name not in ("array", "object"))
+    other_types = tuple(name for name in shape.types if name not in ("array", "object"))
     return (
         arrays if "array" in shape.types else None,
         objects if "object" in shape.types else None,
-        base._replace(types=rest) if rest else None,
+        base._replace(types=other_types) if other_types else None,
     )
 
 
@@ -76,7 +77,7 @@ def item_cases(shape: Shape) -> Iterator[Shape]:
         return
     obligation, rest = shape.some_items[0], shape._replace(some_items=shape.some_items[1:])
     prefix_length = shape.prefix_length
-    # A later obligation may begin after items that this one may use, so the prefixes are extended for all obligations.
+    # An item of a block comes after the prefix and may meet any obligation, so the prefix must reach every `start`.
     start = max(other.start for other in shape.some_items)
     if start > prefix_length:
         yield from item_cases(shape._replace(arrays=(*shape.arrays, ArrayPart((None,) * start, None))))
@@ -120,9 +121,9 @@ def member_cases(
 
 
 def _add_to_blocks(
-    blocks: tuple[tuple[_Obligation, ...], ...], schema: _Obligation
+    blocks: tuple[tuple[_Obligation, ...], ...], obligation: _Obligation
 ) -> Iterator[tuple[tuple[_Obligation, ...], ...]]:
     """Add an obligation: to one of the blocks, or as a new block."""
     for index, block in enumerate(blocks):
-        yield (*blocks[:index], (*block, schema), *blocks[index + 1 :])
-    yield (*blocks, (schema,))
+        yield (*blocks[:index], (*block, obligation), *blocks[index + 1 :])
+    yield (*blocks, (obligation,))

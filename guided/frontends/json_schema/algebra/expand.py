@@ -1,5 +1,5 @@
-"""A conjunction of schemas as a union of shapes. In: a *goal*, which is the set of schemas that apply to one value.
-Out: `Shape`s, and the reasons why other alternatives were dropped.
+"""Expands a conjunction of schemas into a union of shapes. In: a *goal*, which is the set of schemas that apply to one
+value. Out: `Shape`s, and the reasons why alternatives without values were dropped.
 
 How: references, `allOf` and sibling keywords add to the conjunction, and `anyOf` splits it. So the result is the
 disjunctive normal form, with one shape for each choice of branches. For example, `{"anyOf": [A, B], "minLength": 2}` is
@@ -47,7 +47,7 @@ from guided.meter import STEP, spend
 
 __all__ = ["Expander", "Expansion", "Goal"]
 
-# each compilation reads these keywords again
+# compilations do not share expansions of schemas with these keywords
 _UNCACHED_KEYWORDS = frozenset(("pattern", "x-guided-python-pattern", "x-guided-quote"))
 _ALTERNATIVE_COST = 20  # the cost of a branch of a disjunctive normal form, in nodes
 _MAX_ITEM_OBLIGATIONS = 3  # with more obligations on items, they become a condition on the array
@@ -241,8 +241,8 @@ class Expander:
                 else:
                     meaning = self.reader.read(schema)
                     rest = groups
-                    for inner in reversed(meaning.groups):
-                        rest = (inner, rest)
+                    for inner_group in reversed(meaning.groups):
+                        rest = (inner_group, rest)
                     intersection = shape.meet(meaning.shape)
                     if intersection is not shape and rest is not None:  # do not multiply an empty shape
                         narrowed_shape, reason = self._narrow(intersection)
@@ -389,7 +389,7 @@ class Expander:
 
     def strings(self, schema: Schema, restrict: Callable[[Node], Node]) -> Node:
         """The decoded strings that satisfy a schema. `restrict` is applied to each pattern."""
-        parts: list[Node] = []
+        languages: list[Node] = []
         string_schema = self.reader.negation.derive(schema, Shape(types=("string",)))
         goal = self.goal((string_schema, schema))
         for shape in () if has_false(goal) else self.expand(goal).shapes:
@@ -403,15 +403,15 @@ class Expander:
                 raise content_error(
                     text_content, "contentMediaType is not enforced for member names", "drop it from propertyNames"
                 )
-            combined = any_string() if not content else content[0] if len(content) == 1 else And(tuple(content))
-            parts.append(with_length(combined, shape.length.low, shape.length.high))
-        return union_of(parts)
+            language = any_string() if not content else content[0] if len(content) == 1 else And(tuple(content))
+            languages.append(with_length(language, shape.length.low, shape.length.high))
+        return union_of(languages)
 
 
 def _has_many_obligations(shape: Shape) -> bool:
     """Whether the ways to assign items to obligations would multiply, and nothing else distinguishes the items."""
     is_plain = shape.unique is None and shape.repeated is None and not (shape.item_counts or shape.rest_blocks)
-    has_positions = shape.prefix_length > 0 or any(some_member.start > 0 for some_member in shape.some_items)
+    has_positions = shape.prefix_length > 0 or any(some_item.start > 0 for some_item in shape.some_items)
     return is_plain and len(shape.some_items) > _MAX_ITEM_OBLIGATIONS and not has_positions
 
 

@@ -93,7 +93,7 @@ class ListedValues:
         """
         if self._expander.is_closed(shape):
             return
-        declared = shape.member_names()
+        declared_names = shape.member_names()
         restricted_shape = shape if some_member is None else shape._replace(extra_blocks=((some_member,),))
         for key_class in self._expander.key_classes(restricted_shape):
             if some_member is not None and key_class.blocks[0] is None:
@@ -103,15 +103,15 @@ class ListedValues:
             )
             if not has_false(goal) and self.values_of(goal) != ():
                 names = self._expander.keys.names_if_few(key_class.names, MAX_VALUES) if key_class.names else None
-                yield (None if names is None else tuple(name for name in names if name not in declared)), goal
+                yield (None if names is None else tuple(name for name in names if name not in declared_names)), goal
 
-    def _union(self, parts: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
-        """The union of the parts, without duplicates. None if some part is None, or if they are many."""
+    def _union(self, value_lists: Iterable[Iterable[Json] | None]) -> tuple[Json, ...] | None:
+        """The union of the lists, without duplicates. None if one of them is None, or if the values are many."""
         out: dict[tuple[object, ...], Json] = {}
-        for part in parts:
-            if part is None:
+        for values in value_lists:
+            if values is None:
                 return None
-            out |= {canonical_key(value): value for value in part}
+            out |= {canonical_key(value): value for value in values}
             if len(out) > MAX_VALUES:
                 return None
         return tuple(out.values())

@@ -1,4 +1,4 @@
-"""Refuses keywords of another draft, unless they have no effect in the draft of their schema."""
+"""Refuses keywords that the draft of their schema does not have, with a few exceptions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["check_foreign"]
 
 
 def check_foreign(schema: Schema, keyword: str) -> None:
-    """Refuse a keyword of another draft. Exceptions: annotations, and newer keywords if an older draft was declared.
-    These have no effect and are accepted.
+    """Refuse a keyword of another draft. Accepted, without effect: annotations, newer keywords if the schema's draft is
+    declared, and `additionalItems` without a list of items.
     """
     draft, definition = schema.document.draft, KEYWORDS[keyword]
     if definition.status is Status.ANNOTATION:

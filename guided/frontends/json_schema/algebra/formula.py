@@ -1,13 +1,14 @@
-"""A conjunction of schemas as a Boolean formula over shapes. In: a goal. Out: a formula, for all types or for one type.
+"""Turns a conjunction of schemas into a Boolean formula over shapes. In: a goal. Out: a formula, for all types or for
+one type.
 
 Problem: the disjunctive normal form (`expand.py`) has a shape for each choice of branches, and independent choices
 multiply. Twenty rules of the form "if one member is present, so is another" produce 2^20 shapes. A formula is linear in
 the schemas. Its leaves are the keywords that do not apply other schemas. `allOf` and references are conjunctions,
-`anyOf` is a disjunction, and the complement of a schema is a negation, which is never expanded. For a single JSON type,
-most leaves are "any value" or "no value", and drop out.
+`anyOf` is a disjunction, and the complement of a schema is the negation of its formula. For a single JSON type, most
+leaves are "any value" or "no value", and drop out.
 
-Use: `restrict_to_type` decides null and boolean. Operations on sets decide numbers and strings (`scalars.py`). For
-objects, the formula becomes a condition on their members (`conditional.py`).
+Use: for scalars, operations on sets evaluate the formula (`scalars.py`). For arrays, it is multiplied out
+(`normal_form`). For objects, it becomes a condition on their members (`conditional.py`).
 
 Cost: linear in the schemas. Only `normal_form` takes the product of the alternatives, without duplicates.
 """

@@ -72,12 +72,12 @@ class Keys:
                 self._languages[key] = self._strings(source, self._restrict_to_output if restrict else _identity)
             return self._languages[key]
         if isinstance(source, KeySet):
-            inside = [self._language(part, restrict=restrict) for part in source.sources]
-            outside: list[Node] = [Not(self.language(part)) for part in source.excluded_sources]
+            inside = [self._language(inner_source, restrict=restrict) for inner_source in source.sources]
+            outside: list[Node] = [Not(self.language(inner_source)) for inner_source in source.excluded_sources]
             if source.excluded_names:
                 outside.append(Not(Alt(tuple(Text(name) for name in sorted(source.excluded_names)))))
-            parts = (*inside, *outside)
-            return And(parts) if parts else any_string()
+            languages = (*inside, *outside)
+            return And(languages) if languages else any_string()
         return self._restrict_to_output(source) if restrict else source
 
     def contains(self, source: Source, name: str) -> bool:
@@ -85,8 +85,8 @@ class Keys:
         if isinstance(source, KeySet):
             return (
                 name not in source.excluded_names
-                and all(self.contains(part, name) for part in source.sources)
-                and not any(self.contains(part, name) for part in source.excluded_sources)
+                and all(self.contains(inner_source, name) for inner_source in source.sources)
+                and not any(self.contains(inner_source, name) for inner_source in source.excluded_sources)
             )
         key = (serial(source), name)
         if key not in self._memberships:

@@ -27,7 +27,7 @@ __all__ = ["Membership"]
 _CHECK_COST = STEP // 10
 _Read = Callable[[Schema], "tuple[Shape, tuple[tuple[Schema, ...], ...]]"]
 _Check: TypeAlias = Generator[Any, bool, bool]
-"""Yields the checks that it needs, which are `_Check`s too, is sent their results, and returns its own."""
+"""A generator that yields other checks, is sent their results, and returns its own result."""
 
 
 class Membership:
@@ -149,8 +149,8 @@ class _Checks:
         for some_member in shape.some_members:
             if not (yield self._has_member((some_member,), members)):
                 return False
-        declared = shape.member_names()
-        others = {name: value for name, value in members.items() if name not in declared}
+        declared_names = shape.member_names()
+        others = {name: value for name, value in members.items() if name not in declared_names}
         for block in shape.extra_blocks:
             if not (yield self._has_member(block, others)):
                 return False
@@ -176,7 +176,7 @@ def _any(checks: Iterable[_Check]) -> _Check:
 
 
 def _repeats_fit(shape: Shape, items: list[Json]) -> bool:
-    """Whether items are equal, or all differ, as the shape requires."""
+    """Whether the items satisfy the shape's requirement that all of them differ, or that two are equal."""
     if shape.unique is None and shape.repeated is None:
         return True
     are_distinct = len({canonical_key(item) for item in items}) == len(items)

@@ -1,11 +1,11 @@
-"""Name classes: the parts into which languages divide the set of all member names. In: languages. Out: the combinations
-of languages that a name may be in.
+"""Divides the member names into name classes: the names that are in the same languages. In: languages. Out: the
+combinations of languages that a name may be in.
 
 Languages are processed one after another. Each divides the existing classes in two, if both sides may contain a name.
-Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. Suppose that a class
-is part of one language, and another language is disjoint from it. Then the other language neither divides the class nor
-needs to be excluded from it. A bounded search decides whether a combination contains a name (`overlap.py`). If the
-search is undecided, the combination is kept.
+Most pairs of languages share no name (`^x-` and `^y-`), so each pair is first checked for overlap. A language that is
+disjoint from one of the languages of a class neither divides the class nor needs to be excluded from it. A bounded
+search decides whether a combination contains a name (`regex/overlap.py`). If the search is undecided, the combination
+is kept.
 
 Cost: one search for each pair of languages, and for each class and language.
 """
@@ -27,7 +27,7 @@ _MAX_UNCHECKED_LANGUAGES = 2  # for so few, the core drops empty combinations as
 
 class NameClass(NamedTuple):
     """Names in all languages with the indices `inside` and in no other. Only the languages `outside` need to be
-    excluded.
+    excluded: every other language is disjoint from one of the languages `inside`.
     """
 
     inside: tuple[int, ...]
@@ -50,10 +50,12 @@ def divide_names(languages: Sequence[Node], overlap: Overlap) -> list[NameClass]
         new_classes: list[NameClass] = []
         for inside, outside in classes:
             spend()
-            if not all(may_overlap(new_index, old) for old in inside):
+            if not all(may_overlap(new_index, old_index) for old_index in inside):
                 new_classes.append(NameClass(inside, outside))
                 continue
-            inside_class = NameClass((*inside, new_index), tuple(old for old in outside if may_overlap(new_index, old)))
+            inside_class = NameClass(
+                (*inside, new_index), tuple(old_index for old_index in outside if may_overlap(new_index, old_index))
+            )
             new_classes += filter(may_have_name, (inside_class, NameClass(inside, (*outside, new_index))))
         if len(new_classes) > MAX_CLASSES:
             return None

@@ -1,4 +1,4 @@
-"""`not`: the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that accepts exactly the values that
+"""Computes the complement of a schema, as a union. In: a `Schema`. Out: a `Schema` that accepts exactly the values that
 the input rejects.
 
 A schema is a conjunction of parts, so its complement is the union of the complements of the parts (De Morgan). The
@@ -64,7 +64,7 @@ class Negation:
 
     def __init__(self, read: Callable[[Schema], SchemaMeaning], make_meaning: Callable[..., SchemaMeaning]) -> None:
         self._read, self._make_meaning = read, make_meaning
-        self._equal = EqualSchemas()
+        self._equal_schemas = EqualSchemas()
         self._complements: dict[Schema, Schema] = {}
         self._originals: dict[Schema, Schema] = {}
         self._complements_of_everything = set[Schema]()
@@ -103,7 +103,7 @@ class Negation:
 
     def representative(self, schema: Schema) -> Schema:
         """The first schema with the same content (`equal_schemas.py`)."""
-        return self._equal.representative(schema)
+        return self._equal_schemas.representative(schema)
 
     def excludes(self, schema: Schema, others: Collection[Schema]) -> bool:
         """Whether the complement of a schema is among the others."""
@@ -111,7 +111,7 @@ class Negation:
 
     def complement_of(self, schema: Schema) -> Schema:
         """The complement of a schema."""
-        schema = self._equal.representative(schema)
+        schema = self._equal_schemas.representative(schema)
         complement = self._complements.get(schema)
         if complement is None:
             if schema.value is True:
@@ -145,9 +145,9 @@ class Negation:
         return self._make_meaning(ANYTHING, (tuple(cases) or (self._complement_of_everything(schema),),))
 
     def _complement_of_everything(self, schema: Schema) -> Schema:
-        nothing = self.make_empty_schema(schema)
-        self._complements_of_everything.add(nothing)
-        return nothing
+        empty_schema = self.make_empty_schema(schema)
+        self._complements_of_everything.add(empty_schema)
+        return empty_schema
 
     def shapes_without(self, shape: Shape, source: Schema) -> Iterator[Shape]:
         """Shapes whose union is the complement of a shape. The shape's enumeration is ignored."""
@@ -219,12 +219,12 @@ class Negation:
 
     def _required_members(self, shape: Shape) -> dict[str, Schema]:
         """The schema of each required member that only one part declares."""
-        declared: dict[str, list[Schema]] = {}
+        schemas_by_name: dict[str, list[Schema]] = {}
         for part in shape.objects:
             for name, member in part.properties.items():
                 if member is not None:
-                    declared.setdefault(name, []).append(member)
-        return {name: declared[name][0] for name in shape.required if len(declared.get(name, ())) == 1}
+                    schemas_by_name.setdefault(name, []).append(member)
+        return {name: schemas_by_name[name][0] for name in shape.required if len(schemas_by_name.get(name, ())) == 1}
 
     def _object_cases(self, part: ObjectPart, handled_names: Collection[str]) -> Iterator[Shape]:
         for name, member in part.properties.items():
@@ -238,9 +238,9 @@ class Negation:
             if (other := self.complement_of(member)).value is not False:
                 yield Shape(types=("object",), some_members=(SomeMember(KeySet(sources=(source,)), other),))
         if part.additional is not None and (other := self.complement_of(part.additional)).value is not False:
-            declared = ObjectPart(dict.fromkeys(part.properties), None)
+            declared_part = ObjectPart(dict.fromkeys(part.properties), None)
             keys = KeySet((), tuple(source for source, _ in part.patterns), frozenset(part.properties))
-            yield Shape(types=("object",), objects=(declared,), some_members=(SomeMember(keys, other),))
+            yield Shape(types=("object",), objects=(declared_part,), some_members=(SomeMember(keys, other),))
 
     def _other_values(self, values: tuple[Json, ...], source: Schema) -> Iterator[Schema]:
         """Schemas for all other values, type by type. An array or object differs from each listed one in some part."""

@@ -28,7 +28,7 @@ def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
     shift = (value.exponent - len(value.digits)) - (divisor.exponent - len(divisor.digits))
     if shift < 0:
         return False
-    modulus, remainder = _to_int(divisor), 0
+    modulus, remainder = _digits_as_int(divisor), 0
     for start in range(0, len(value.digits), _MAX_DIGITS):
         chunk = value.digits[start : start + _MAX_DIGITS]
         remainder = (remainder * pow(10, len(chunk), modulus) + int(chunk)) % modulus
@@ -105,27 +105,27 @@ class NumberSet:
         return self.high is None or self.high.value > value or (self.high.value == value and not self.high.strict)
 
     def with_integer_bounds(self) -> NumberSet:
-        """The same set. If it contains only integers, its bounds are inclusive integers, except integers of more than
-        1,000 digits that are excluded themselves.
+        """The same set. If it is `integral`, its bounds become inclusive integers; only an exclusive integer bound of
+        more than 1,000 digits stays exclusive.
         """
         if not self.integral or (self.low is None and self.high is None):
             return self
-        low = None if self.low is None else _to_integer(self.low, 1)
-        high = None if self.high is None else _to_integer(self.high, -1)
+        low = None if self.low is None else _as_inclusive_integer(self.low, 1)
+        high = None if self.high is None else _as_inclusive_integer(self.high, -1)
         return replace(self, low=low, high=high)
 
     def with_integral_divisors(self) -> NumberSet:
         """The same set with integral divisors. Only for sets of integers."""
-        divisors = dict.fromkeys(map(_integral, self.divisors))
+        divisors = dict.fromkeys(map(_least_integral_multiple, self.divisors))
         divisors.pop(_ONE, None)
-        no_divisors = tuple(dict.fromkeys(map(_integral, self.no_divisors)))
+        no_divisors = tuple(dict.fromkeys(map(_least_integral_multiple, self.no_divisors)))
         return replace(
             self, divisors=tuple(divisors), no_divisors=no_divisors, fractional=self.fractional or _ONE in no_divisors
         )
 
     def list_if_few(self, max_numbers: int) -> tuple[Decimal10, ...] | None:
-        """The numbers in the set. None if it lacks a bound, if it has neither divisors nor only integers, if one of
-        these numbers is long (`_is_long`), or if more than `max_numbers` multiples of the divisors lie between the
+        """The numbers in the set. None if a bound is missing, if the set has no divisors and is not `integral`, if a
+        bound or divisor is long (`_is_long`), or if more than `max_numbers` multiples of the divisors lie between the
         bounds.
         """
         if self.low is None or self.high is None:
@@ -136,7 +136,9 @@ class NumberSet:
         if not divisors or any(map(_is_long, (self.low.value, self.high.value, *divisors))):
             return None
         steps = list(map(_fraction, divisors))
-        step = Fraction(lcm(*(one.numerator for one in steps)), gcd(*(one.denominator for one in steps)))
+        step = Fraction(
+            lcm(*(fraction.numerator for fraction in steps)), gcd(*(fraction.denominator for fraction in steps))
+        )
         first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
         if last - first >= max_numbers:
             return None
@@ -186,17 +188,17 @@ def _factor_count(number: int, prime: int) -> int:
     return count
 
 
-def _integral(divisor: Decimal10) -> Decimal10:
+def _least_integral_multiple(divisor: Decimal10) -> Decimal10:
     """The least positive integer that is a multiple of the divisor. Both have the same integral multiples."""
     if divisor.is_integer:
         return divisor
-    digits, places = _to_int(divisor), len(divisor.digits) - divisor.exponent
+    digits, places = _digits_as_int(divisor), len(divisor.digits) - divisor.exponent
     for prime in (2, 5):  # of the denominator, 10 ** places
         digits //= prime ** min(places, _factor_count(digits, prime))
     return Decimal10.parse(str(digits))
 
 
-def _to_int(divisor: Decimal10) -> int:
+def _digits_as_int(divisor: Decimal10) -> int:
     """The digits of a divisor as an integer."""
     if len(divisor.digits) > _MAX_DIGITS:
         raise UnsupportedError(
@@ -218,7 +220,7 @@ def _choose_tighter(a: Bound | None, b: Bound | None, is_low: bool) -> Bound | N
     return a if (b.value < a.value) == is_low else b
 
 
-def _to_integer(bound: Bound, direction: int) -> Bound:
+def _as_inclusive_integer(bound: Bound, direction: int) -> Bound:
     """The bound as the first integer within it, upwards (1) or downwards (-1)."""
     value = bound.value
     if value.is_integer:

@@ -1,4 +1,4 @@
-"""`x-guided-quote`: a string that occurs verbatim in a document. In: the keyword's value. Out: a node of the IR.
+"""Reads `x-guided-quote`: a string that occurs verbatim in a document. In: the keyword's value. Out: a node of the IR.
 
     "x-guided-quote": "report"                                    the document with this name
     "x-guided-quote": ["report", "minutes"]                       one of these documents

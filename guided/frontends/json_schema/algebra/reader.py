@@ -41,7 +41,7 @@ from guided.limits import Limits
 
 __all__ = ["Reader", "SchemaMeaning"]
 
-Dialect: TypeAlias = Literal["python", "ecma"]
+_RegexDialect: TypeAlias = Literal["python", "ecma"]
 Problem = SpecError | UnsupportedError
 
 
@@ -61,7 +61,7 @@ class Reader:
         self._plain_patterns: dict[int, Node] = {}
         self._quotations = Quotations(library.documents)
         self.siblings: dict[Schema, Shape] = {}
-        """The shape of the keywords that do not apply schemas to the same value, for each schema that was read."""
+        """The shape of the keywords next to applicators, for each schema with applicators that was read."""
         self.negation = Negation(self.read, SchemaMeaning)
         self.overlap = Overlap()
         self.disjointness = DisjointnessTest(self.read, self.overlap)
@@ -160,8 +160,8 @@ class Reader:
         return Shape(member_window=window, constrains_objects=True)
 
     def _bound(self, schema: Schema, keyword: str) -> Shape:
-        value, strict = schema.get(keyword), keyword.startswith("exclusive")
-        if strict and schema.document.draft == "draft4":
+        value, is_exclusive = schema.get(keyword), keyword.startswith("exclusive")
+        if is_exclusive and schema.document.draft == "draft4":
             if not isinstance(value, bool):
                 hint = f'in draft4 write "{keyword[9:].lower()}": {describe(value)}, "{keyword}": true'
                 raise malformed_error(schema, keyword, "a boolean in draft4", value, hint=hint)
@@ -170,8 +170,9 @@ class Reader:
             hint = "only draft4 allows a boolean: add $schema or pass draft='draft4'" if isinstance(value, bool) else ""
             raise malformed_error(schema, keyword, "a number", value, hint=hint)
         if schema.document.draft == "draft4":
-            strict = schema.value.get("exclusive" + keyword.capitalize()) is True  # type: ignore[union-attr]
-        bound = Bound(value, strict)
+            exclusive_keyword = "exclusive" + keyword.capitalize()
+            is_exclusive = schema.value.get(exclusive_keyword) is True  # type: ignore[union-attr]
+        bound = Bound(value, is_exclusive)
         is_minimum = keyword.lower().endswith("minimum")
         return Shape(numbers=NumberSet(low=bound) if is_minimum else NumberSet(high=bound))
 
@@ -188,11 +189,11 @@ class Reader:
             raise malformed_error(schema, keyword, "a string", pattern)
         return Shape(patterns=(self._parse_pattern(pattern, schema, keyword),))
 
-    def _parse_pattern(self, pattern: str, schema: Schema, keyword: str, *tokens: str) -> Node:
+    def _parse_pattern(self, pattern: str, schema: Schema, keyword: str, *keys: str) -> Node:
         """The strings that contain a match of a pattern. Errors show the pattern and its location in the schema."""
         try:
             parse = _parse_cached if len(pattern) <= _MAX_CACHED_LENGTH else _parse_uncached
-            dialect: Dialect = "python" if keyword == "x-guided-python-pattern" else "ecma"
+            dialect: _RegexDialect = "python" if keyword == "x-guided-python-pattern" else "ecma"
             node = parse(pattern, dialect, self._limits, "full")
             may_narrow = "\\s" in pattern or "\\S" in pattern or dialect == "python"
             if self.options.classes == "plain" and may_narrow:
@@ -200,10 +201,10 @@ class Reader:
             return node
         except SpecError as error:
             raise SpecError(f"{keyword}: {error.message}", text=error.text, span=error.span, hint=error.hint,
-                            pointer=schema.location_of(keyword, *tokens)) from None  # fmt: skip
+                            pointer=schema.location_of(keyword, *keys)) from None  # fmt: skip
         except UnsupportedError as error:
             raise UnsupportedError(f"{keyword}: {error.reason}", text=error.text, span=error.span, hint=error.hint,
-                                   pointer=schema.location_of(keyword, *tokens)) from None  # fmt: skip
+                                   pointer=schema.location_of(keyword, *keys)) from None  # fmt: skip
 
     def restrict_to_output(self, pattern: Node) -> Node:
         """The strings of a pattern that the output may contain. Comparisons and negations use all of its strings."""
@@ -279,8 +280,8 @@ class Reader:
     def _contains(self, schema: Schema, keyword: str) -> Shape:
         """`contains` with its counts."""
         count = Window(self._count(schema, "minContains", 1) or 0, self._count(schema, "maxContains", None))
-        inner = self.library.child(schema, "contains")
-        return self.negation.with_count(inner, count)
+        contains_schema = self.library.child(schema, "contains")
+        return self.negation.with_count(contains_schema, count)
 
     def _count(self, schema: Schema, keyword: str, default: int | None) -> int | None:
         if not schema.has_keyword(keyword):
@@ -300,12 +301,12 @@ class Reader:
         assert isinstance(value, dict)
         if schema.ignores("properties"):
             return ObjectPart({}, None)
-        declared = value.get("properties", {})
-        if not isinstance(declared, dict):
-            raise malformed_error(schema, "properties", "an object of schemas", declared)
-        for name in declared if has_surrogate("".join(declared)) else ():
+        property_schemas = value.get("properties", {})
+        if not isinstance(property_schemas, dict):
+            raise malformed_error(schema, "properties", "an object of schemas", property_schemas)
+        for name in property_schemas if has_surrogate("".join(property_schemas)) else ():
             refuse_name_with_surrogate(name, schema, "properties")
-        properties = {name: self.library.child(schema, "properties", name) for name in declared}
+        properties = {name: self.library.child(schema, "properties", name) for name in property_schemas}
         pattern_schemas = value.get("patternProperties", {})
         if not isinstance(pattern_schemas, dict):
             raise malformed_error(schema, "patternProperties", "an object of schemas", pattern_schemas)
@@ -319,8 +320,8 @@ class Reader:
         return ObjectPart(properties, additional, tuple(patterns))
 
     def _property_names(self, schema: Schema, keyword: str) -> Shape:
-        inner = self.library.child(schema, keyword)
-        return ANYTHING if inner.value is True else Shape(name_schemas=(inner,), constrains_objects=True)
+        name_schema = self.library.child(schema, keyword)
+        return ANYTHING if name_schema.value is True else Shape(name_schemas=(name_schema,), constrains_objects=True)
 
     def _unique_items(self, schema: Schema, keyword: str) -> Shape:
         value = schema.get(keyword)
@@ -335,16 +336,16 @@ class Reader:
             raise malformed_error(schema, keyword, "an array of strings", names, hint=hint)
         return Shape(required=self.read_names(names, schema, keyword), constrains_objects=True)
 
-    def read_names(self, names: list[Json], schema: Schema, *tokens: str) -> tuple[str, ...]:
+    def read_names(self, names: list[Json], schema: Schema, *keys: str) -> tuple[str, ...]:
         """The names of members in a list of the schema, without duplicates."""
         out: dict[str, None] = {}
         for index, name in enumerate(names):
             if not isinstance(name, str):
                 hint = "the name of a property is a string"
                 raise SpecError(
-                    f"{describe(name)} is not a property name", pointer=schema.location_of(*tokens, index), hint=hint
+                    f"{describe(name)} is not a property name", pointer=schema.location_of(*keys, index), hint=hint
                 )
-            refuse_surrogates(name, schema, *tokens, index)
+            refuse_surrogates(name, schema, *keys, index)
             out[name] = None
         return tuple(out)
 
@@ -369,11 +370,11 @@ def _make_type_shape(names: tuple[str, ...], by_spelling: bool) -> Shape:
 
 
 @lru_cache(maxsize=256)
-def _parse_cached(pattern: str, dialect: Dialect, limits: Limits, classes: Classes) -> Node:
+def _parse_cached(pattern: str, dialect: _RegexDialect, limits: Limits, classes: Classes) -> Node:
     return _parse_uncached(pattern, dialect, limits, classes)
 
 
-def _parse_uncached(pattern: str, dialect: Dialect, limits: Limits, classes: Classes) -> Node:
+def _parse_uncached(pattern: str, dialect: _RegexDialect, limits: Limits, classes: Classes) -> Node:
     return parse_regex(pattern, dialect=dialect, search=True, classes=classes, limits=limits)
 
 

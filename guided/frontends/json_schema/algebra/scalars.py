@@ -1,8 +1,8 @@
-"""Formulas over scalars, decided by set operations instead of being multiplied out. In: a formula for one type. Out:
+"""Evaluates formulas over scalars by set operations, instead of multiplying them out. In: a formula for one type. Out:
 shapes whose union is the formula.
 
-Strings are a regular language, and so is a formula over them; the core computes it. Sets of numbers are united and
-intersected here, without duplicates. Cost: linear for null, boolean and string; as `normal_form` for numbers.
+A formula over strings becomes a regular language, which the core computes. Sets of numbers are united and intersected
+here, without duplicates. Cost: linear for null, boolean and string; as `normal_form` for numbers.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def scalar_shapes(
 
 
 def _few_cases(formula: Formula) -> list[Formula]:
-    """At most `_MAX_CASES` formulas whose union is the formula. An intersection with each alternative of a disjunction
-    has far fewer states than the intersection with all of them.
+    """At most `_MAX_CASES` formulas whose union is the formula. An intersection with one alternative of a disjunction
+    has far fewer states than the intersection with the whole disjunction.
     """
     if not isinstance(formula, Junction) or not formula.is_conjunction:
         return [formula]

@@ -1,9 +1,10 @@
-"""What a conjunction of schemas requires of a value, type by type: the data types, and the conjunction of two shapes
-(`meet`).
+"""Defines `Shape`, what a conjunction of schemas requires of a value, type by type; and `meet`, the conjunction of two
+shapes.
 
-A `Shape` is a set of JSON values: those that satisfy all of its parts. Each part is about one JSON type. A shape is one
-disjunct of the normal form, which is a union of shapes. For example, `{"type": ["string", "object"], "minLength": 2,
-"required": ["a"]}` is one shape: all strings of at least two characters, and all objects with a member `a`.
+A `Shape` is a set of JSON values: those that satisfy all of its fields. Except for the enumeration, each field
+restricts the values of one JSON type. A shape is one disjunct of the normal form, which is a union of shapes. For
+example, `{"type": ["string", "object"], "minLength": 2, "required": ["a"]}` is one shape: all strings of at least two
+characters, and all objects with a member `a`.
 
 `meet` is exact for everything that a shape can hold. It intersects types and constants, narrows windows and intervals,
 and collects patterns and the schemas of items and members. An item or member must then satisfy all schemas collected
@@ -97,7 +98,7 @@ class SomeItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemCount:
-    """The number of items that satisfy `schema` is in `count`. All others satisfy `complement`."""
+    """The number of items that satisfy `schema` is in `count`. All other items satisfy `complement`."""
 
     schema: Schema
     complement: Schema
@@ -141,7 +142,7 @@ class ObjectPart:
 class Shape(NamedTuple):
     """A set of values, type by type.
 
-    `values`: an enumeration that the other parts restrict (None: no enumeration). `length`, `item_window`,
+    `values`: an enumeration that the other fields restrict (None: no enumeration). `length`, `item_window`,
     `member_window`: the allowed numbers of characters, items and members. `name_schemas`: the schemas that the name of
     each member must satisfy. `unique`, `repeated`: the schema that requires that all items differ, or that two are
     equal. `json_text`, `no_json_text`: the schema that requires that a string contains a JSON text, or none;

@@ -1,4 +1,4 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: a schema for all members and items that no part of the schema has
+"""Reads `unevaluatedProperties` and `unevaluatedItems`: a schema for all members and items that no other keyword has
 evaluated.
 
 In: a schema with one of these keywords. Out: groups of schemas; one schema of each group must hold. Problem: which
@@ -67,8 +67,8 @@ class UnevaluatedReader:
             )
         return self._conjunctions[conditions]
 
-    def members(self, schema: Schema, members: Schema) -> Iterator[_Group]:
-        """The groups of `unevaluatedProperties`: members that are not evaluated satisfy the schema `members`."""
+    def members(self, schema: Schema, member_schema: Schema) -> Iterator[_Group]:
+        """The groups of `unevaluatedProperties`: members that are not evaluated satisfy `member_schema`."""
         all_evaluators = evaluators(self._reader, schema, with_unevaluated=False)
         if any(evaluator.all_members and not evaluator.conditions for evaluator in all_evaluators):
             return
@@ -87,25 +87,30 @@ class UnevaluatedReader:
         for _, ids in self._keys.classes((), sources, names, schema.location):
             relevant_evaluators = [evaluator for evaluator in all_evaluators if _evaluates(evaluator, ids)]
             if all(evaluator.conditions for evaluator in relevant_evaluators):
-                part = self._make_other_members_part(schema, members, names, sources, ids)
+                part = self._make_other_members_part(schema, member_schema, names, sources, ids)
                 yield self._group(schema, Shape(objects=(part,)), relevant_evaluators)
         for class_evaluators, class_names in classes.items():
-            part = ObjectPart(dict.fromkeys(class_names, members), None)
+            part = ObjectPart(dict.fromkeys(class_names, member_schema), None)
             yield self._group(schema, Shape(objects=(part,)), class_evaluators)
 
     def _make_other_members_part(
-        self, schema: Schema, members: Schema, names: tuple[str, ...], sources: tuple[Source, ...], ids: frozenset[int]
+        self,
+        schema: Schema,
+        member_schema: Schema,
+        names: tuple[str, ...],
+        sources: tuple[Source, ...],
+        ids: frozenset[int],
     ) -> ObjectPart:
         """The requirement on members whose names are not in `names`, and are in exactly the sources with these ids."""
         if not ids:
             any_schema = Schema(schema.document, schema.pointer, True, schema.base)
-            return ObjectPart(dict.fromkeys(names), members, tuple((source, any_schema) for source in sources))
+            return ObjectPart(dict.fromkeys(names), member_schema, tuple((source, any_schema) for source in sources))
         included_sources = tuple(source for source in sources if serial(source) in ids)
         excluded_sources = tuple(source for source in sources if serial(source) not in ids)
-        return ObjectPart({}, None, ((KeySet(included_sources, excluded_sources, frozenset(names)), members),))
+        return ObjectPart({}, None, ((KeySet(included_sources, excluded_sources, frozenset(names)), member_schema),))
 
-    def items(self, schema: Schema, items: Schema) -> Iterator[_Group]:
-        """The groups of `unevaluatedItems`: items that are not evaluated satisfy the schema `items`."""
+    def items(self, schema: Schema, item_schema: Schema) -> Iterator[_Group]:
+        """The groups of `unevaluatedItems`: items that are not evaluated satisfy `item_schema`."""
         all_evaluators = evaluators(self._reader, schema, with_unevaluated=False)
         if any(evaluator.all_items and not evaluator.conditions for evaluator in all_evaluators):
             return
@@ -123,8 +128,8 @@ class UnevaluatedReader:
         for inside, outside in self._cells(
             [candidate for candidate in contains_schemas if candidate not in always_applying_schemas]
         ):
-            alternatives = (items, *always_applying_schemas, *outside, *map(self._negation.complement_of, inside))
-            item = self._negation.derive(schema, ANYTHING, alternatives) if len(alternatives) > 1 else items
+            alternatives = (item_schema, *always_applying_schemas, *outside, *map(self._negation.complement_of, inside))
+            item = self._negation.derive(schema, ANYTHING, alternatives) if len(alternatives) > 1 else item_schema
             cells.append(
                 (
                     item,
@@ -142,14 +147,22 @@ class UnevaluatedReader:
             ]
             return self._negation.derive(schema, ANYTHING, *((condition,) for condition in conditions), *groups)
 
-        longer = _weakest(
+        longer_evaluators = _weakest(
             [evaluator for evaluator in conditional_evaluators if evaluator.all_items or evaluator.items > start],
             _reaches,
         )
         yield (
             from_item(start, ()),
-            *(from_item(evaluator.items, evaluator.conditions) for evaluator in longer if not evaluator.all_items),
-            *(self._conjunction(schema, evaluator.conditions) for evaluator in longer if evaluator.all_items),
+            *(
+                from_item(evaluator.items, evaluator.conditions)
+                for evaluator in longer_evaluators
+                if not evaluator.all_items
+            ),
+            *(
+                self._conjunction(schema, evaluator.conditions)
+                for evaluator in longer_evaluators
+                if evaluator.all_items
+            ),
         )
 
     def _cells(self, schemas: list[Schema]) -> list[tuple[tuple[Schema, ...], tuple[Schema, ...]]]:

@@ -1,6 +1,6 @@
-"""Cells: the parts into which schemas divide the values of one member or item. In: the requirement on all of these
-values, and the goals that must be distinguished. Out: disjoint goals, each with the given goals that all of its values
-satisfy.
+"""Divides the values of one member or item into cells: values that given goals do not distinguish. In: the requirement
+on all values, and the goals that must be distinguished. Out: disjoint goals, each with the given goals that all of its
+values satisfy.
 
 Why: a condition on objects asks "is the value of `a` in S?" for several S at once. With disjoint cells, each question
 becomes "is it in one of these cells?", and the automaton only has to remember which cell was written. For example, the
@@ -9,7 +9,7 @@ goals {string}, {minLength: 3} divide the values into: strings of 3 or more char
 How: each goal divides every cell in two, if both sides may contain a value. Goals that list values are compared value
 by value instead; all values in none of the lists form one more cell.
 
-Cost: cells times goals; for each, whether a conjunction has a value. The number of cells doubles with each schema that
+Cost: for each cell and goal, a check whether a conjunction has a value. The number of cells doubles with each goal that
 neither contains nor excludes the earlier ones. It is bounded by `MAX_CELLS`.
 """
 
@@ -97,10 +97,12 @@ class ValuePartition:
         for key, satisfied_goals in goals_by_key.items():
             values_by_goals.setdefault(frozenset(satisfied_goals), []).append(values_by_key[key])
         source = next(iter(listed_goals))[0]
-        parts = [(negation.enumeration(source, tuple(values)), goals) for goals, values in values_by_goals.items()]
-        parts.append((negation.complement_of(negation.enumeration(source, tuple(values_by_key.values()))), frozenset()))
+        enumerations = [
+            (negation.enumeration(source, tuple(values)), goals) for goals, values in values_by_goals.items()
+        ]
+        other_values = negation.complement_of(negation.enumeration(source, tuple(values_by_key.values())))
         cells: list[Cell] = []
-        for schema, goals in parts:
+        for schema, goals in (*enumerations, (other_values, frozenset[Goal]())):
             goal = expander.goal((*base, schema))
             cells += [Cell(goal, goals)] if expander.may_have_values(goal) else []
         self._check_count(len(cells))

@@ -1,10 +1,12 @@
-"""Dialects: the drafts, and reduced drafts whose metaschema lists only some of the vocabularies.
+"""Finds the dialect of a schema: a draft, or a draft reduced to the vocabularies that a metaschema lists.
 
-In: the URI in `$schema`. Out: a `Dialect`. Also provides the text of the metaschemas. Their files are read only when a
-reference needs them. A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of vocabularies
-that it does not list are unknown in its schemas. If it requires an unknown vocabulary, it is refused. A metaschema
-without a list has the dialect that its own `$schema` names. A hyper-schema has the dialect of its draft, since links do
-not restrict values. Nothing is fetched.
+In: the URI in `$schema`. Out: a `Dialect`. `find_metaschema` returns the text of a draft's metaschema, whose file is
+read only when a reference needs it.
+
+A metaschema in the registry may list vocabularies (2019-09 and later). Keywords of unlisted vocabularies are unknown in
+the schemas that name this metaschema. A metaschema that requires an unknown vocabulary is refused. A metaschema without
+a list has the dialect that its own `$schema` names. The hyper-schema of a draft counts as the draft itself, since links
+do not restrict values. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -85,11 +87,11 @@ def read_dialect(
 
 def _read_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer: str) -> Dialect:
     spend(len(vocabularies))
-    draft = next((draft for draft in VOCABULARIES if _vocabulary(draft, "core") in vocabularies), None)
+    draft = next((draft for draft in VOCABULARIES if _vocabulary_uri(draft, "core") in vocabularies), None)
     if draft is None:
         raise UnsupportedError(f"the dialect {dialect_uri!r} does not list the core vocabulary", pointer=pointer,
-                               hint="list " + _vocabulary("2020-12", "core"))  # fmt: skip
-    keywords_by_uri = {_vocabulary(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
+                               hint="list " + _vocabulary_uri("2020-12", "core"))  # fmt: skip
+    keywords_by_uri = {_vocabulary_uri(draft, name): keywords for name, keywords in VOCABULARIES[draft].items()}
     for uri, is_required in vocabularies.items():
         if is_required is True and uri not in keywords_by_uri:
             raise UnsupportedError(f"the dialect {dialect_uri!r} requires the vocabulary {uri!r}, which is not known",
@@ -101,7 +103,7 @@ def _read_vocabularies(vocabularies: dict[str, Json], dialect_uri: str, pointer:
     return Dialect(draft, frozenset(all_keywords - listed_keywords))
 
 
-def _vocabulary(draft: str, name: str) -> str:
+def _vocabulary_uri(draft: str, name: str) -> str:
     return f"https://{_HOST}draft/{draft}/vocab/{name}"
 
 

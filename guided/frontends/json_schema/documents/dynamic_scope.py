@@ -1,13 +1,13 @@
-"""The dynamic scope, which determines the target of a dynamic reference. In: the resources entered since the root. Out:
-`Scope`s.
+"""Computes the dynamic scope, which determines the target of a dynamic reference. In: the resources entered since the
+root. Out: `Scope`s.
 
 `$dynamicRef` (2020-12) and `$recursiveRef` (2019-09) first resolve as `$ref` does. If this finds a dynamic anchor, the
 outermost resource on the path from the root that has an anchor of the same name wins.
 
-So only one property of a path matters: for each name, the first resource that has it. A `Scope` contains exactly this,
-sorted, so that equal scopes are equal values. Paths with equal scopes share their rules, and a recursion that enters no
-new resource terminates. With the obvious representation, the whole path, each round of a recursion would have its own
-scope. Without dynamic anchors, every scope is empty.
+So only one property of a path matters: for each name, the first resource that has an anchor of this name. A `Scope`
+contains exactly this, sorted, so that equal scopes are equal values. Paths with equal scopes share their rules, and a
+recursion that enters no new resource terminates. With the obvious representation, the whole path, each round of a
+recursion would have its own scope. Without dynamic anchors, every scope is empty.
 """
 
 from __future__ import annotations

@@ -200,14 +200,14 @@ DESCRIPTIVE_NAMES = frozenset(_DESCRIPTIVE_NAMES.split())
 
 
 def _unreported_names(draft: str) -> frozenset[str]:
-    reportable = {
+    reportable_names = {
         "format",
         *NEEDED_KEYWORDS[draft],
         *(("$ref",) if DRAFTS.index(draft) < DRAFTS.index("2019-09") else ()),
     }
     return (
         CONSTRAINING_KEYWORDS & KNOWN_KEYWORDS[draft] | frozenset(KEYWORDS) - CONSTRAINING_KEYWORDS | DESCRIPTIVE_NAMES
-    ) - reportable
+    ) - reportable_names
 
 
 UNREPORTED_NAMES = {draft: _unreported_names(draft) for draft in DRAFTS}

@@ -18,7 +18,7 @@ __all__ = ["Link", "join_or_keep", "resolve_uri", "suggest_name"]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A reference, for error messages."""
+    """A reference, and the schema and keyword that contain it."""
 
     source: Schema
     keyword: str
@@ -48,10 +48,10 @@ def join_or_keep(base: str, path: str) -> str:
         return path
 
 
-def suggest_name(value: Json, token: str) -> str:
-    """A hint for a pointer token that matches no member: the closest name, or the existing names."""
+def suggest_name(value: Json, key: str) -> str:
+    """A hint for a key of a pointer that matches no member: the closest name, or the existing names."""
     names = [name for name in value if name != "$ref"] if isinstance(value, dict) else []
     if not names:
         return ""
-    close = find_closest_name(token, names[:1000])
+    close = find_closest_name(key, names[:1000])
     return f"did you mean {close!r}?" if close else "existing names: " + ", ".join(repr(name) for name in names[:5])

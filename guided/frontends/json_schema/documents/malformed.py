@@ -1,4 +1,4 @@
-"""The error for a malformed keyword. In: the schema, the keyword, and what its value must be. Out: an error.
+"""Builds the error for a malformed keyword. In: the schema, the keyword, and what its value must be. Out: an error.
 
 The message says what the value must be and what it is. The hint shows an example of the keyword.
 """
@@ -48,20 +48,20 @@ NOT_A_SCHEMA = 'write an object, such as {"type": "string"}, or true for any val
 
 
 def malformed_error(
-    schema: Schema, keyword: str, must_be: str, value: Json, *tokens: str | int, hint: str = ""
+    schema: Schema, keyword: str, must_be: str, value: Json, *keys: str | int, hint: str = ""
 ) -> SpecError:
-    """The error for a keyword's value, or for the value at `tokens` in it. The default hint shows an example."""
+    """The error for a keyword's value, or for the value at `keys` in it. The default hint shows an example."""
     hint_or_example = hint or f'as in "{keyword}": {_EXAMPLES.get(keyword, _COUNT)}'
     message = f"{keyword} must be {must_be}, not {describe(value)}"
-    return SpecError(message, pointer=schema.location_of(keyword, *tokens), hint=hint_or_example)
+    return SpecError(message, pointer=schema.location_of(keyword, *keys), hint=hint_or_example)
 
 
-def refuse_name_with_surrogate(name: str, schema: Schema, *tokens: str) -> None:
-    """Refuse the name of a member that contains a lone surrogate. It is in the value at `tokens` of the schema."""
+def refuse_name_with_surrogate(name: str, schema: Schema, *keys: str) -> None:
+    """Refuse a member name that contains a lone surrogate. `keys` lead to the value in the schema that contains it."""
     if has_surrogate(name):
         message = f"the name {short(name)} contains a lone surrogate"
         hint = "write characters above U+FFFF as a pair of escapes"
-        raise SpecError(message, pointer=schema.location_of(*tokens), hint=hint)
+        raise SpecError(message, pointer=schema.location_of(*keys), hint=hint)
 
 
 def describe(value: Json) -> str:

@@ -52,7 +52,7 @@ _MAP_FORMS = (SubschemaForm.MAP, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES)
 
 
 def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, *tuple[str | int, ...]], Json]]:
-    """The (tokens, value) of each direct subschema in the keywords of this schema."""
+    """Each direct subschema in the keywords of this schema, as (the keys that lead to it, its value)."""
     forms = SUBSCHEMA_FORMS[draft]
     for name, inner in value.items():
         form = forms.get(name)
@@ -71,7 +71,7 @@ def subschemas(value: dict[str, Json], draft: str) -> Iterator[tuple[tuple[str, 
 
 
 _Path: TypeAlias = "tuple[_Path, tuple[str | int, ...]] | None"
-"""A location: its parent location, and the tokens that lead from there to it. None is the root."""
+"""A location: its parent location, and the keys that lead from there to it. None is the root."""
 
 _IDENTIFIERS = frozenset(("id", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema"))
 """The keywords that the index of a document collects."""
@@ -91,8 +91,8 @@ def _only_root_has_identifiers(text: str, document: Document) -> bool:
 def _pointer(path: _Path) -> str:
     parts = []
     while path is not None:
-        path, tokens = path
-        parts.append(pointer_of(tokens))
+        path, keys = path
+        parts.append(pointer_of(keys))
     return "".join(reversed(parts))
 
 
@@ -120,19 +120,19 @@ class Library:
         self._dialects: dict[str, Dialect] = {}  # by their URI
         self._dynamic_anchors: dict[str, dict[str, tuple[Document, str]]] = {}  # URI of a resource -> name -> location
         self.schemas_to_report: list[Schema] = []
-        """The schemas reached so far that have keywords that may have to be reported (`unenforced.py`)."""
+        """The schemas reached so far whose keywords may have to be reported (`unenforced.py`)."""
         self.traversed_locations: set[tuple[Document, str]] = set()
         """The locations on the paths of references. Unknown keywords there contain schemas."""
         self.main = self._load(schema, "")
         self.root = self._schema_at(self.main, "", self.main.root, self.main.bases[""], None)
 
-    def child(self, schema: Schema, keyword: str, *tokens: str | int) -> Schema:
-        """The schema in a keyword of this schema, at `tokens` in the keyword's value."""
+    def child(self, schema: Schema, keyword: str, *keys: str | int) -> Schema:
+        """The schema in a keyword of this schema, at `keys` in the keyword's value."""
         assert isinstance(schema.value, dict)
         document, pointer, value = schema.document, f"{schema.pointer}/{keyword}", schema.value[keyword]
-        for token in tokens:
-            value = value[token]  # type: ignore[index]
-            pointer = f"{pointer}/{escape(str(token))}"
+        for key in keys:
+            value = value[key]  # type: ignore[index]
+            pointer = f"{pointer}/{escape(str(key))}"
         base = document.bases.get(pointer, schema.base)
         if pointer in document.embedded_documents:
             document, pointer = document.embedded_documents[pointer], ""
@@ -180,20 +180,20 @@ class Library:
         return self._walk(document, pointer, "", link)
 
     def _walk(self, document: Document, pointer: str, rest: str, link: Link) -> Schema:
-        """Follow the tokens of `rest` below the location `pointer` of the document."""
+        """Follow the pointer `rest` from the location `pointer` of the document."""
         value, current, base = document.root, "", document.bases[""]
-        for raw_token in (pointer + rest).split("/")[1:]:
-            token = raw_token.replace("~1", "/").replace("~0", "~")
-            current += "/" + escape(token)
+        for escaped_key in (pointer + rest).split("/")[1:]:
+            key = escaped_key.replace("~1", "/").replace("~0", "~")
+            current += "/" + escape(key)
             self.traversed_locations.add((document, current))
             base = document.bases.get(current, base)
-            if isinstance(value, dict) and token in value:
-                value = value[token]
-            elif isinstance(value, list) and _INDEX.fullmatch(token) and int(token) < len(value):
-                value = value[int(token)]
+            if isinstance(value, dict) and key in value:
+                value = value[key]
+            elif isinstance(value, list) and _INDEX.fullmatch(key) and int(key) < len(value):
+                value = value[int(key)]
             else:
                 location = document.prefix + current
-                raise link.make_error(f" points to nothing: there is no {location!r}", suggest_name(value, token))
+                raise link.make_error(f" points to nothing: there is no {location!r}", suggest_name(value, key))
             if current in document.embedded_documents:
                 document, current = document.embedded_documents[current], ""
                 base = document.bases[""]
@@ -319,8 +319,8 @@ class Library:
                 own_document, base = self._index_schema(document, pointer, value, base)
                 if own_document is not document:
                     document, path = own_document, None
-            for tokens, inner in subschemas(value, document.draft):
-                work.append((document, (path, tokens), inner, base))
+            for keys, inner in subschemas(value, document.draft):
+                work.append((document, (path, keys), inner, base))
 
     def _index_schema(
         self, document: Document, pointer: str, value: dict[str, Json], base: str

@@ -18,7 +18,7 @@ __all__ = ["BEFORE_2019", "Document", "Schema", "is_only_reference"]
 class Document:
     """One schema document. `prefix` precedes its pointers in messages. It is empty for the main document.
 
-    `is_declared`: whether `$schema` or the option `draft` names the draft. Otherwise, it is assumed.
+    `is_declared`: whether `$schema` or the option `draft` names the draft. Otherwise, the draft is assumed.
     """
 
     root: Json
@@ -32,7 +32,7 @@ class Document:
     embedded_documents: dict[str, Document] = field(default_factory=dict)
     """Pointer of each schema in another dialect -> its embedded document."""
     inherits_dialect: bool = False
-    """Whether it has the dialect of the first schema that refers to it."""
+    """Whether the document has the dialect of the first schema that refers to it."""
     unreported_names: frozenset[str] = field(init=False)
     """Keywords that never need to be reported, regardless of other keywords."""
 
@@ -42,7 +42,7 @@ class Document:
 
 @dataclass(slots=True, eq=False)
 class Schema(Numbered):
-    """A schema at one location. `value` is an object or a boolean. Never modified, but not frozen, for speed."""
+    """A schema at one location, with the base URI of its references. Never modified, but not frozen, for speed."""
 
     document: Document
     pointer: str
@@ -50,16 +50,16 @@ class Schema(Numbered):
     base: str
     scope: Scope = field(default=(), kw_only=True)
     constraints: tuple[str, ...] = field(default=(), kw_only=True)
-    """Its keywords that constrain values in any draft."""
+    """Its keywords that constrain values, in its own draft or another one (`ENFORCED_KEYWORDS`)."""
 
     @property
     def location(self) -> str:
         """The pointer, preceded by the document's URI unless it is the main document."""
         return self.document.prefix + self.pointer
 
-    def location_of(self, *tokens: str | int) -> str:
+    def location_of(self, *keys: str | int) -> str:
         """The location of a keyword or of a deeper value in this schema, for messages."""
-        return self.location + pointer_of(tokens)
+        return self.location + pointer_of(keys)
 
     def get(self, keyword: str) -> Json:
         """The value of a keyword that is present."""

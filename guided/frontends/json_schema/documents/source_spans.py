@@ -1,7 +1,8 @@
-"""Locations in JSON text. In: a text. Out: the span of a JSON Pointer's target, or of the error in the text.
+"""Locates values and errors in JSON text. In: a text. Out: the span of a JSON Pointer's target, or of the error in the
+text.
 
-The text is read token by token, together with the pointer of each value. Cost: linear in the text, and only paid if an
-error shows a location. The standard library reports syntax errors, with their locations.
+The text is read lexeme by lexeme, together with the pointer of each value. Cost: linear in the text, and only paid if
+an error shows a location. The standard library reports syntax errors, with their locations.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _PYTHON_LITERALS = ("True", "False", "None")
 _TRAILING_COMMA = re.compile(r",\s*[\]}]")  # Python 3.13 and later report this comma
 
 
-def escape(token: str) -> str:
-    """A key as a reference token of a JSON Pointer."""
-    return token.replace("~", "~0").replace("/", "~1")
+def escape(key: str) -> str:
+    """A key as it is written in a JSON Pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
 
 
-def pointer_of(tokens: Iterable[str | int]) -> str:
-    """The JSON Pointer of some tokens."""
-    return "".join(["/" + escape(str(token)) for token in tokens])
+def pointer_of(keys: Iterable[str | int]) -> str:
+    """The JSON Pointer along a path of keys and indices."""
+    return "".join(["/" + escape(str(key)) for key in keys])
 
 
 def reference_target(document: object, reference: object) -> Any:
@@ -51,8 +52,8 @@ def reference_target(document: object, reference: object) -> Any:
     fragment, target = unquote(reference[1:]), document
     if fragment and not fragment.startswith("/"):
         return None
-    for token in fragment.split("/")[1:]:
-        key = token.replace("~1", "/").replace("~0", "~")
+    for escaped_key in fragment.split("/")[1:]:
+        key = escaped_key.replace("~1", "/").replace("~0", "~")
         if isinstance(target, Mapping) and key in target:
             target = target[key]
         elif isinstance(target, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(target):
@@ -63,7 +64,7 @@ def reference_target(document: object, reference: object) -> Any:
 
 
 _SPACE, _WORD_PART, _STRING_PART = map(re.compile, (r"[ \t\n\r]*+", r'[^ \t\n\r{}\[\],:"]*+', r'(?s:[^"\\]++|\\.)*+'))
-_TOKEN = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
+_LEXEME = re.compile(r'[ \t\n\r]*("(?:[^"\\]|\\.)*"|[{}\[\],:]|[^ \t\n\r{}\[\],:"]+)', re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -72,8 +73,8 @@ class _Level:
 
     is_object: bool
     start: int
-    keys: set[str]
-    token: str | int | None = None
+    seen_keys: set[str]
+    key: str | int | None = None
     child_start: int = -1
 
 
@@ -91,7 +92,7 @@ def _scan(text: str) -> Iterator[_Event]:
     """Yield each member (with its key) and item of a JSON text when it ends, and errors that `json_error` reports."""
     stack: list[_Level] = []
     pos, expects_key = 0, False
-    while (match := _TOKEN.match(text, pos)) is not None:
+    while (match := _LEXEME.match(text, pos)) is not None:
         lexeme, start, pos = match[1], match.start(1), match.end()
         top = stack[-1] if stack else None
         if lexeme in ("{", "["):
@@ -99,7 +100,7 @@ def _scan(text: str) -> Iterator[_Event]:
                 top.child_start = start
             level = _Level(lexeme == "{", start, set())
             if lexeme == "[":
-                level.token = 0
+                level.key = 0
             stack.append(level)
             expects_key = lexeme == "{"
         elif lexeme in ("}", "]"):
@@ -113,14 +114,14 @@ def _scan(text: str) -> Iterator[_Event]:
                 yield _Event("value", stack, (top.child_start, _strip_space_before(text, start)))
                 top.child_start = -1
                 expects_key = top.is_object
-                if isinstance(top.token, int):
-                    top.token += 1
+                if isinstance(top.key, int):
+                    top.key += 1
         elif expects_key and top is not None and lexeme.startswith('"'):
             key = json.loads(lexeme, strict=False)
-            top.token, top.child_start, expects_key = key, start, False
-            if key in top.keys:
+            top.key, top.child_start, expects_key = key, start, False
+            if key in top.seen_keys:
                 yield _Event("duplicate", stack, (start, pos), key)
-            top.keys.add(key)
+            top.seen_keys.add(key)
         elif lexeme != ":":
             if top is not None and top.child_start < 0:
                 top.child_start = start
@@ -160,20 +161,20 @@ def json_error(text: str) -> SpecError:
     return SpecError(
         f"the key {brief(event.detail)} is written twice in one object" if is_duplicate
         else f"{event.detail} is not a JSON number",
-        text=text, span=event.span, pointer=pointer_of(str(level.token) for level in event.path),
+        text=text, span=event.span, pointer=pointer_of(str(level.key) for level in event.path),
         hint="remove one of the two" if is_duplicate else NOT_FINITE,
     )  # fmt: skip
 
 
 def locate(text: str, pointer: str) -> tuple[int, int]:
     """The span of the member (key and value) or item at a JSON Pointer; the whole text if it is missing."""
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-    if not tokens:
+    keys = [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
+    if not keys:
         return (0, len(text))
     for event in _scan(text):
-        if event.kind == "value" and len(event.path) == len(tokens):
-            levels = zip(reversed(event.path), reversed(tokens), strict=True)  # the last tokens differ most often
-            if all(str(level.token) == token for level, token in levels):
+        if event.kind == "value" and len(event.path) == len(keys):
+            levels = zip(reversed(event.path), reversed(keys), strict=True)  # the last keys differ most often
+            if all(str(level.key) == key for level, key in levels):
                 return event.span
     return (0, len(text))
 
@@ -203,8 +204,8 @@ class ScalarScanner:
 
     def __init__(self) -> None:
         self.open_start = -1
-        self._start = -1  # where the unfinished token begins; -1: it has not begun
-        self._position = 0  # all characters before it have been read, and a token that has begun continues here
+        self._start = -1  # where the unfinished lexeme begins; -1: it has not begun
+        self._position = 0  # all characters before it have been read, and a lexeme that has begun continues here
         self._path: list[str | int] = []  # the key or index of each open value
         self._expects_key = False
         self._empty_start = -1  # where an empty container began
@@ -216,13 +217,13 @@ class ScalarScanner:
         """
         scalars = list[tuple[str, int, int]]()
         self.open_start = -1
-        while (end := self._find_token_end(text, is_complete=is_complete)) >= 0:
+        while (end := self._find_lexeme_end(text, is_complete=is_complete)) >= 0:
             start, self._start = self._start, -1
-            scalars += self._read_token(text[start:end], start, end)
+            scalars += self._read_lexeme(text[start:end], start, end)
         return scalars
 
-    def _find_token_end(self, text: str, *, is_complete: bool) -> int:
-        """The end of the next token, or -1 if the text does not contain its end."""
+    def _find_lexeme_end(self, text: str, *, is_complete: bool) -> int:
+        """The end of the next lexeme, or -1 if the text does not contain its end."""
         if self._start < 0:
             self._position = _match_end(_SPACE, text, self._position)
             if self._position == len(text):
@@ -243,7 +244,7 @@ class ScalarScanner:
                 return -1
         return self._position
 
-    def _read_token(self, lexeme: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    def _read_lexeme(self, lexeme: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
         path = self._path
         if lexeme in ("{", "["):
             path.append("" if lexeme == "{" else 0)

@@ -1,5 +1,5 @@
-"""JSON values with exact numbers. In: JSON text, or Python objects as returned by `json.loads`. Out: a tree of None,
-bool, `Decimal10`, str, list and dict.
+"""Reads JSON values with exact numbers. In: JSON text, or Python objects as returned by `json.loads`. Out: a tree of
+None, bool, `Decimal10`, str, list and dict.
 
 The standard library's parser reads the text, since it is fast. Duplicate keys and NaN are refused. Only after an error,
 `source_spans.py` scans the text again to locate the error. Cost: linear. `Limits.depth` bounds the nesting; no function
@@ -51,7 +51,7 @@ class Decimal10:
 
     @classmethod
     def parse(cls, text: str) -> Decimal10:
-        """A JSON number of any size."""
+        """The value of a JSON number. Raises SpecError if its exponent has more than 15 digits."""
         spend()
         match = _NUMBER.match(text)
         if match is None:
@@ -217,13 +217,13 @@ def _check_size(value: Json, text: str, limits: Limits) -> None:
             raise LimitExceeded("depth", depth, limits.depth)
         if count > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes + 1, limits.nodes)
-        inner: list[Json] = []
+        next_level: list[Json] = []
         for item in level:
             if isinstance(item, dict):
-                inner += item.values()
+                next_level += item.values()
             elif isinstance(item, list):
-                inner += item
-        level, depth = inner, depth + 1
+                next_level += item
+        level, depth = next_level, depth + 1
 
 
 def normalise(value: object, limits: Limits) -> Json:
@@ -281,16 +281,16 @@ def _number(item: int | float | Decimal, path: Any) -> Decimal10:
 
 
 def _pointer(path: Any) -> str:
-    tokens = []
+    keys = []
     while path is not None:
-        path, token = path
-        tokens.append(escape(str(token)))
-    return "".join("/" + token for token in reversed(tokens))
+        path, key = path
+        keys.append(escape(str(key)))
+    return "".join("/" + key for key in reversed(keys))
 
 
 def canonical_key(value: Json, *, in_order: bool = False) -> tuple[object, ...]:
-    """A hashable key for a JSON value. Keys are equal only for equal values. It lists tokens in prefix order, with
-    members sorted by name.
+    """A hashable key for a JSON value. Keys are equal only for equal values. A key lists the value and its parts in
+    prefix order, with members sorted by name.
 
     `in_order`: do not sort members, so that their order counts.
     """
@@ -324,11 +324,11 @@ def json_type(value: Json) -> str:
 
 
 class _Location(Protocol):
-    def location_of(self, *tokens: str | int) -> str: ...
+    def location_of(self, *keys: str | int) -> str: ...
 
 
-def refuse_surrogates(value: Json, location: _Location, *tokens: str | int) -> None:
-    """Refuse a value that contains a string with a lone surrogate. The value is at `location.location_of(*tokens)`."""
+def refuse_surrogates(value: Json, location: _Location, *keys: str | int) -> None:
+    """Refuse a value that contains a string with a lone surrogate. The value is at `location.location_of(*keys)`."""
     if isinstance(value, str) and value.isascii():
         return
     stack = [value]
@@ -336,7 +336,7 @@ def refuse_surrogates(value: Json, location: _Location, *tokens: str | int) -> N
         item = stack.pop()
         if isinstance(item, str):
             if has_surrogate(item):
-                raise SpecError("a lone surrogate cannot be written", pointer=location.location_of(*tokens),
+                raise SpecError("a lone surrogate cannot be written", pointer=location.location_of(*keys),
                                 hint="write characters above U+FFFF as a pair of escapes")  # fmt: skip
         elif isinstance(item, list):
             stack.extend(item)

@@ -24,7 +24,7 @@ of other types satisfy every format. The same names are valid in every draft. No
     float, double              OpenAPI format registry           any number
     binary, password           OpenAPI format registry           any string
 
-All other names are unknown, and reported, refused or ignored, depending on the options. A format that leaves out
+All other names are unknown. The options decide whether they are reported, refused or ignored. A format that leaves out
 some valid values must not be negated directly, since `not` would then allow these values. `superset_if_negated` returns
 the language to negate instead.
 """
@@ -83,7 +83,7 @@ _SUPERSETS = {
 """Formats that leave out some valid values -> a pattern that includes all of them, for `not`."""
 
 _INCOMPLETE_FORMATS: dict[int, str] = {}
-"""Serial number of such a format's node -> its name."""
+"""Serial number of the node of a format in `_SUPERSETS` -> the format's name. Filled as the nodes are built."""
 
 _OTHER_NAMES = {
     **dict.fromkeys(("url", "link", "href"), "uri"),
@@ -129,8 +129,8 @@ def _superset(name: str) -> Node:
 
 def _hint(name: str) -> str:
     """A hint for an unknown name: the known name that was probably meant, and an alternative."""
-    normalised = name.lower().replace("_", "-")
-    close = _OTHER_NAMES.get(normalised) or find_closest_name(normalised, FORMATS, cutoff=0.7)
+    normalised_name = name.lower().replace("_", "-")
+    close = _OTHER_NAMES.get(normalised_name) or find_closest_name(normalised_name, FORMATS, cutoff=0.7)
     return f"did you mean {close!r}? if not, {_PATTERN_HINT}" if close else _PATTERN_HINT
 
 
@@ -146,7 +146,7 @@ _INEXPRESSIBLE_FORMATS = {
     "limited-key": "a bound on numbers that are keys",
     "json-string": "the type of the JSON value in a string",
 }
-"""Format name of a pydantic type -> its requirement that the text of the value alone cannot satisfy."""
+"""Format name of a pydantic type -> the requirement of this type that is not enforced."""
 
 
 def why_not_enforced(name: str, *, search: bool = True) -> tuple[str, str]:

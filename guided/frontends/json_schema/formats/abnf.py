@@ -36,8 +36,8 @@ def charset_of(*classes: str) -> Ranges:
 
 def chars(*classes: str | Ranges) -> Chars:
     """One character out of the classes, which are written as for `charset_of` or given as ranges."""
-    parts = (charset_of(part) if isinstance(part, str) else part for part in classes)
-    return Chars(charset(pair for part in parts for pair in part))
+    class_ranges = (charset_of(each) if isinstance(each, str) else each for each in classes)
+    return Chars(charset(pair for ranges in class_ranges for pair in ranges))
 
 
 def _node(item: Node | str) -> Node:
@@ -65,7 +65,7 @@ def optional(*items: Node | str) -> Node:
 
 
 def exclude(item: Node, *others: Node) -> Node:
-    """The strings of `item` that are in none of the others."""
+    """The strings of `item` that none of `others` contains."""
     return And((item, *map(Not, others)))
 
 

@@ -2,9 +2,9 @@
 
 A name consists of labels, separated by a full stop or one of its forms U+3002, U+FF0E, U+FF61 (RFC 3490, section 3.1).
 A label is a label of a `hostname`, or a U-label (RFC 5890, 2.3.2.1). A U-label has code points that RFC 5892 derives as
-PVALID from Unicode 17.0 (with the properties of the regular expressions), obeys the contextual rules of its appendix A,
-does not begin with a mark, and has no hyphen at an end or at positions 3 and 4. The Bidi rule of RFC 5893 applies to
-all labels of a name if one of them is written from right to left. Joining types and viramas are tables below.
+PVALID from the properties of Unicode 17.0 (`regex/ecma_chars.py`), obeys the contextual rules of its appendix A, does
+not begin with a mark, and has no hyphen at an end or at positions 3 and 4. The Bidi rule of RFC 5893 applies to all
+labels of a name if one of them is written from right to left. Joining types and viramas are tables below.
 
 Two properties are not decided, because they need an automaton that is too large: whether a U-label is in NFC, and its
 length in Punycode. A U-label has at most 57 characters, since longer ones exceed 63 in Punycode. A name with a U-label
@@ -14,8 +14,8 @@ may exceed 253. Labels that begin with `xn--` are refused, as in `hostname`. ASC
 idn-email is RFC 6531, section 3.3: `email`, with characters beyond ASCII before the `@` and U-labels after it. Its
 bound of 64 counts characters, not octets. The whole address has no bound.
 
-Cost: about 0.2 s in each grammar, because the classes of characters are large. Their complements exceed the default
-limits.
+Cost: about 0.2 s in each grammar, because the classes of characters are large. The complements of these formats exceed
+the default limits.
 """
 
 from __future__ import annotations
@@ -116,48 +116,59 @@ def _left_to_right() -> Ranges:
     return subtract(valid_code_points(), _right_to_left(), _non_spacing(), _ARABIC_NUMBERS, _EUROPEAN_NUMBERS, neutral)
 
 
-_REST = many(ANY_CHAR)
+_ANY_TEXT = many(ANY_CHAR)
 
 
 def _strings_ending_in(ranges: Ranges) -> Node:
     """The strings that end with one of these characters."""
-    return seq(_REST, Chars(ranges))
+    return seq(_ANY_TEXT, Chars(ranges))
 
 
 def _strings_with_misplaced(char: str, required_before: Ranges | None, required_after: Ranges | None) -> list[Node]:
     """The strings in which `char` lacks a neighbour that it requires."""
     out: list[Node] = []
     if required_before is not None:
-        out.append(seq(Not(_strings_ending_in(required_before)), char, _REST))
+        out.append(seq(Not(_strings_ending_in(required_before)), char, _ANY_TEXT))
     if required_after is not None:
-        out.append(seq(_REST, char, Not(seq(Chars(required_after), _REST))))
+        out.append(seq(_ANY_TEXT, char, Not(seq(Chars(required_after), _ANY_TEXT))))
     return out
 
 
 @cache
-def _joiners() -> tuple[Node, ...]:
+def _strings_with_misplaced_joiner() -> tuple[Node, ...]:
     """The strings with a misplaced joiner."""
     virama, transparent = decode_ranges(_VIRAMA), many(Chars(_non_spacing()))
     after_virama = _strings_ending_in(virama)
-    left_context = seq(_REST, Chars(decode_ranges(_JOINS_NEXT)), transparent)
-    right_context = seq(transparent, Chars(decode_ranges(_JOINS_PREVIOUS)), _REST)
+    left_context = seq(_ANY_TEXT, Chars(decode_ranges(_JOINS_NEXT)), transparent)
+    right_context = seq(transparent, Chars(decode_ranges(_JOINS_PREVIOUS)), _ANY_TEXT)
     return (
         *_strings_with_misplaced(_JOINER, virama, None),
-        seq(Not(alt(after_virama, left_context)), _NON_JOINER, _REST),
+        seq(Not(alt(after_virama, left_context)), _NON_JOINER, _ANY_TEXT),
         seq(Not(after_virama), _NON_JOINER, Not(right_context)),
     )
 
 
 def _label(inside: Ranges, first: Ranges, last: Node, *exclusions: Node) -> Node:
-    """U-labels of the characters `inside` that end with one of `last`, under the rules common to all U-labels."""
+    """U-labels of the characters `inside` that begin with a character of `first`, end with a string of `last` and are
+    none of `exclusions`, under the rules common to all U-labels.
+    """
     marks = _union("Mn", "Mc")
     shape = seq(Chars(subtract(intersect(inside, first), marks, charset_of("-"))), many(Chars(inside)))
-    ascii_only, hyphens = many(chars("\x00-\x7f")), seq(ANY_CHAR, ANY_CHAR, "--", _REST)
+    ascii_only, hyphens = many(chars("\x00-\x7f")), seq(ANY_CHAR, ANY_CHAR, "--", _ANY_TEXT)
     label = And(
         (
             shape,
-            seq(_REST, last),
-            *map(Not, (ascii_only, hyphens, _strings_ending_in(charset_of("-")), *_joiners(), *exclusions)),
+            seq(_ANY_TEXT, last),
+            *map(
+                Not,
+                (
+                    ascii_only,
+                    hyphens,
+                    _strings_ending_in(charset_of("-")),
+                    *_strings_with_misplaced_joiner(),
+                    *exclusions,
+                ),
+            ),
         )
     )
     return Length(label, 1, _MAX_LABEL_LENGTH)
@@ -187,12 +198,12 @@ def _label_end(ranges: Ranges) -> Node:
 @cache
 def _right_to_left_label() -> Node:
     """U-labels that are written from right to left."""
-    right = _right_to_left()
+    rtl_chars = _right_to_left()
     inside = subtract(valid_code_points(), _left_to_right())
-    end = _label_end((*right, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
+    end = _label_end((*rtl_chars, *_EUROPEAN_NUMBERS, *_ARABIC_NUMBERS))
     european, arabic = (
-        seq(_strings_ending_in(_EUROPEAN_NUMBERS), _REST),
-        seq(_strings_ending_in(_ARABIC_NUMBERS), _REST),
+        seq(_strings_ending_in(_EUROPEAN_NUMBERS), _ANY_TEXT),
+        seq(_strings_ending_in(_ARABIC_NUMBERS), _ANY_TEXT),
     )
     hebrew = property_set("Script", "Hebrew")
     exclusions = (
@@ -200,38 +211,38 @@ def _right_to_left_label() -> Node:
         And((european, arabic)),
     )
     misplaced_chars = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L
-    return _label(subtract(inside, misplaced_chars), right, end, *exclusions)
+    return _label(subtract(inside, misplaced_chars), rtl_chars, end, *exclusions)
 
 
-def _name(ascii_label: Node, separator: Node) -> Node:
+def _names_with_u_label(ascii_label: Node, separator: Node) -> Node:
     """Names with at least one U-label."""
 
     def names(earlier: Node, label: Node, later: Node) -> Node:
         return seq(many(seq(earlier, separator)), label, many(seq(separator, later)))
 
-    left, right = _left_to_right_label(True), _right_to_left_label()
+    ltr_label, rtl_label = _left_to_right_label(True), _right_to_left_label()
     # Under the Bidi rule, a label does not begin with a digit.
-    without_first_digit = exclude(ascii_label, seq(chars("0-9"), _REST))
+    without_first_digit = exclude(ascii_label, seq(chars("0-9"), _ANY_TEXT))
     plain = _left_to_right_label(False)
     return alt(
         names(ascii_label, plain, alt(ascii_label, plain)),
-        names(alt(without_first_digit, left), right, alt(without_first_digit, left, right)),
+        names(alt(without_first_digit, ltr_label), rtl_label, alt(without_first_digit, ltr_label, rtl_label)),
     )
 
 
 @cache
 def idn_hostname() -> Node:
     """A host name in any script."""
-    reserved_label = seq(ANY_CHAR, ANY_CHAR, "--", _REST)
+    reserved_label = seq(ANY_CHAR, ANY_CHAR, "--", _ANY_TEXT)
     ascii_label = Length(exclude(plain_label(), reserved_label), 1, 63)
     ascii_name = Length(seq(ascii_label, many(seq(chars(_SEPARATORS), ascii_label))), 1, 253)
-    return alt(ascii_name, _name(ascii_label, chars(_SEPARATORS)))
+    return alt(ascii_name, _names_with_u_label(ascii_label, chars(_SEPARATORS)))
 
 
 @cache
 def idn_email() -> Node:
     """A mailbox in any script."""
     label = domain_label()
-    domain = alt(seq(label, many(seq(".", label))), _name(label, chars(".")))
+    domain = alt(seq(label, many(seq(".", label))), _names_with_u_label(label, chars(".")))
     local = local_part(chars(((0x80, 0x10FFFF),)))
     return seq(local, "@", alt(domain, address_literal()))

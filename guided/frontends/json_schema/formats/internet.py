@@ -9,7 +9,7 @@
 Narrower than the standards: a hostname has no label that begins with `xn--`. Such a label must be the Punycode of a
 valid label in Unicode (RFC 5890). Checking such a label requires decoding it, which no automaton of practical size can
 do. The domain of a mailbox is not restricted in this way, because RFC 5321 requires only the syntax of a label. Address
-literals are IPv4 and IPv6, the only registered tags.
+literals are IPv4 addresses, and IPv6 addresses with their tag. No other tag is registered.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def domain_label() -> Node:
 
 @cache
 def plain_label() -> Node:
-    """A `domain_label` that is not Punycode."""
+    """A `domain_label` that does not begin with `xn--`."""
     return Length(exclude(_label(), seq(any_case("xn--"), many(ANY_CHAR))), 1, 63)
 
 

@@ -1,8 +1,8 @@
-"""The text of arrays. In: a shape of arrays. Out: IR.
+"""Writes the text of arrays. In: a shape of arrays. Out: IR.
 
 An array has the items of the prefix, then any number of other items. A window (`minItems` to `maxItems`) bounds the
 number of all items. If items must differ, each is an `Entry` of a `Distinct`. Requirements on some items (`contains`)
-are counted, or become a condition on cells of items (`value_partition.py`).
+are counted, become required items in any order, or become a condition on cells of items (`value_partition.py`).
 
 Cost: linear in the prefix. `containers.py` and `value_partition.py` state their own costs.
 """

@@ -1,6 +1,6 @@
-"""The spellings of constants that satisfy a goal. In: the values of `enum` or `const`. Out: IR.
+"""Spells the constants that satisfy a goal. In: the values of `enum` or `const`. Out: IR.
 
-A value is written with every escape, number spelling and whitespace that the options allow. Its members keep their
+A value may be written with any escapes, number spelling and whitespace that the options allow. Its members keep their
 order unless `property_order="any"`. This module decides for each value whether it satisfies the other keywords. Only
 patterns are not evaluated here; their languages are intersected with the text.
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Constants"]
 
 _MAX_LEVELS_PER_RULE = 8  # the maximum number of levels of a value in one rule
-_Position = TypeVar("_Position")
+_NameOrIndex = TypeVar("_Position")
 
 
 class Constants:
@@ -52,16 +52,16 @@ class Constants:
     def enumeration(self, shape: Shape, level: int) -> Node:
         """The values of the enumeration that satisfy the rest of the shape."""
         others = [value for value in shape.values or () if not isinstance(value, str | Decimal10)]
-        parts = [node for value in others if (node := self._in_shape(value, shape, level, 0)) is not None]
+        nodes = [node for value in others if (node := self._spell_with_frame(value, shape, level, 0)) is not None]
         if "string" in shape.types:
             texts = [v for v in shape.values or () if isinstance(v, str) and _satisfies_shape(v, shape)]
             if texts:
-                parts.insert(0, self._lowering.notation.add_frame("string", self._strings(texts, shape, level), level))
+                nodes.insert(0, self._lowering.notation.add_frame("string", self._strings(texts, shape, level), level))
         if "number" in shape.types:
             numbers = tuple(v for v in shape.values or () if isinstance(v, Decimal10) and v in shape.numbers)
             if numbers:
-                parts.append(self._lowering.notation.add_frame("number", self._numbers(numbers, shape.numbers), level))
-        return union_of(parts)
+                nodes.append(self._lowering.notation.add_frame("number", self._numbers(numbers, shape.numbers), level))
+        return union_of(nodes)
 
     def _literal(self, value: Json, goal: Goal, level: int, nesting_depth: int) -> Node | None:
         """The spellings of a value, or None if it does not satisfy the goal."""
@@ -71,15 +71,15 @@ class Constants:
             return self._lowering.rule(
                 key, "json constant", location, lambda: self._literal(value, goal, level, 0) or EMPTY
             )
-        parts = []
+        nodes = []
         for shape in self._lowering.shapes(goal):
             if shape.values is None or canonical_key(value) in map(canonical_key, shape.values):
-                node = self._in_shape(value, shape, level, nesting_depth)
-                parts += [] if node is None else [node]
-        unique = list(dict.fromkeys(parts)) if len(parts) > 1 and nesting_depth == 0 else parts
+                node = self._spell_with_frame(value, shape, level, nesting_depth)
+                nodes += [] if node is None else [node]
+        unique = list(dict.fromkeys(nodes)) if len(nodes) > 1 and nesting_depth == 0 else nodes
         return union_of(unique) if unique else None
 
-    def _in_shape(self, value: Json, shape: Shape, level: int, nesting_depth: int) -> Node | None:
+    def _spell_with_frame(self, value: Json, shape: Shape, level: int, nesting_depth: int) -> Node | None:
         if (kind := json_type(value)) not in shape.types:
             return None
         node = self._spell(value, shape, level, nesting_depth)
@@ -160,8 +160,8 @@ class Constants:
         satisfy its schemas.
         """
         out, lowering = [], self._lowering
-        for (step, value), schemas in zip(values, goals, strict=True):
-            inner_level = lowering.notation.inner_level(level, step)
+        for (name_or_index, value), schemas in zip(values, goals, strict=True):
+            inner_level = lowering.notation.inner_level(level, name_or_index)
             node = self._literal(value, lowering.expander.goal(schemas), inner_level, nesting_depth + 1)
             if node is None:
                 return None
@@ -176,8 +176,8 @@ class Constants:
         if len(value) not in shape.member_window or not value.keys() >= set(shape.required):
             return None
         expander = self._lowering.expander
-        declared = {*shape.properties(), *shape.required}
-        others = [name for name in value if name not in declared]
+        declared_names = {*shape.properties(), *shape.required}
+        others = [name for name in value if name not in declared_names]
         if not all(expander.keys.contains(names, name) for names in shape.name_schemas for name in value):
             return None
         if others and expander.is_closed(shape):
@@ -215,21 +215,22 @@ class Constants:
 
 
 def _assignments(
-    candidates: Sequence[tuple[tuple[Schema, ...], Sequence[_Position]]],
-) -> Iterator[dict[_Position, tuple[Schema, ...]]]:
-    """The ways in which some of the candidates (items or members) satisfy each block of schemas, as the schemas that
-    each position must satisfy in addition. A single way without schemas if the spelling of the values is irrelevant.
+    candidates: Sequence[tuple[tuple[Schema, ...], Sequence[_NameOrIndex]]],
+) -> Iterator[dict[_NameOrIndex, tuple[Schema, ...]]]:
+    """The ways to choose, for each block of schemas, one of the candidates (items or members) that satisfy it. A way
+    maps the name or index of each chosen candidate to the schemas of its blocks. If the spelling of the values is
+    irrelevant, there is one empty way: the candidates satisfy their blocks in every spelling.
     """
-    if not all(positions for _, positions in candidates):
+    if not all(names_or_indices for _, names_or_indices in candidates):
         return
     if not any(depends_on_spelling(block) for block, _ in candidates):
         yield {}
         return
-    for chosen_positions in product(*(positions for _, positions in candidates)):
-        assigned: dict[_Position, tuple[Schema, ...]] = {}
-        for (block, _), position in zip(candidates, chosen_positions, strict=True):
-            assigned[position] = (*assigned.get(position, ()), *block)
-        yield assigned
+    for chosen in product(*(names_or_indices for _, names_or_indices in candidates)):
+        additional_schemas: dict[_NameOrIndex, tuple[Schema, ...]] = {}
+        for (block, _), name_or_index in zip(candidates, chosen, strict=True):
+            additional_schemas[name_or_index] = (*additional_schemas.get(name_or_index, ()), *block)
+        yield additional_schemas
 
 
 def _satisfies_shape(text: str, shape: Shape) -> bool:

@@ -1,5 +1,5 @@
-"""The text of arrays and objects, from the text of their parts. In: IR nodes and counts. Out: IR nodes that never
-match the empty text.
+"""Joins the texts of items and members to the texts of arrays and objects. In: IR nodes and counts. Out: IR nodes that
+never match the empty text.
 
 Commas are the problem: an optional member must not leave a stray comma. In declared order, if some member is required,
 the members form one flat sequence. An optional member before the required one includes the comma after it, and each
@@ -87,7 +87,7 @@ class RuleMaker(NamedTuple):
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
-    """At least one item: the items of `prefix`, then any number of `rest` (None: no more). None if none is possible."""
+    """At least one item: those of `prefix`, then any number of `rest` (None: no more). None if no item is possible."""
     high = window.high
     if rest is None:
         high = len(prefix) if high is None else min(high, len(prefix))
@@ -171,7 +171,8 @@ def write_many_optional(fields: Sequence[Field], window: Window) -> Node | None:
     """Any of many optional members. The name is an `Entry`, so that no member is written twice.
 
     The written members are then a trie of names, instead of a register with token tables for each of its values. None
-    if the members are few, if names need escapes, or if the window may require more members than can have values.
+    if the optional members are few, if their names need escapes, or if the window requires more than the required
+    members, because optional ones might have no value.
     """
     others = [field for field in fields if not field.is_required]
     if len(others) < _MIN_ENTRIES or window.low > max(1, len(fields) - len(others)):
@@ -222,10 +223,10 @@ def conditional_members(
 
 def declared_then_extras(fields: Sequence[Field], extras: Node, comma: Node, rules: RuleMaker) -> Node:
     """Members in the order of `fields`, then `extras`, which never matches the empty text."""
-    declared = declared_order(Members(fields, comma), rules)
-    if declared is None:
+    declared_members = declared_order(Members(fields, comma), rules)
+    if declared_members is None:
         return extras
-    declared_text = Seq((declared, comma))
+    declared_text = Seq((declared_members, comma))
     return Seq((declared_text if any(field.is_required for field in fields) else optional(declared_text), extras))
 
 

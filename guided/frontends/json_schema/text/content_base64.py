@@ -1,4 +1,5 @@
-"""A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a function that adds rules. Out: IR.
+"""A JSON text in base64: `contentMediaType` with `contentEncoding` of draft 7. In: a function that adds rules, and the
+encoding of strings. Out: IR.
 
 The decoded bytes are any JSON text (RFC 8259) in UTF-8. Problem: JSON needs a stack, and base64 mixes the bits of
 neighbouring bytes, so a bracket need not begin or end at the boundary of a letter.
@@ -29,7 +30,7 @@ from guided.ir.ranges import charset
 
 __all__ = ["json_in_base64"]
 
-_Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
+_AddRule = Callable[[object, str, str, Callable[[], Node]], Ref]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _CLOSING = {"[": "]", "{": "}"}
@@ -38,7 +39,7 @@ _END = 3  # in place of a phase: the segment ends with the text, after optional 
 _MARK = 0x100  # plus the code of a bracket: the character that marks this bracket at the end of a segment
 
 
-def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
+def json_in_base64(add_rule: _AddRule, encoding: Encoding) -> Node:
     """A JSON string that contains a JSON text in base64."""
 
     def segment(container: str, previous: str, phase: int, bracket: str, end: int) -> Node:
@@ -47,7 +48,7 @@ def json_in_base64(rule: _Rule, encoding: Encoding) -> Node:
     def rest(container: str, previous: str, phase: int, end: int) -> Node:
         """The text after the bracket `previous` up to the end of its container, from one phase to another."""
         label = f"base64 of json, {container or 'text'} after {previous or 'nothing'}, {phase} to {end}"
-        return rule(label, label, "", lambda: Alt(tuple(alternatives(container, previous, phase, end))))
+        return add_rule(label, label, "", lambda: Alt(tuple(alternatives(container, previous, phase, end))))
 
     def alternatives(container: str, previous: str, phase: int, end: int) -> Iterator[Node]:
         yield segment(container, previous, phase, _CLOSING.get(container, ""), end)
@@ -180,7 +181,7 @@ def _reachable(
 @cache
 def _graph(container: str) -> _Graph:
     terms = Terms()
-    start_term, later_term = (terms.read(_language(container, kind)) for kind in (True, False))
+    start_term, later_term = (terms.read(_language(container, is_at_start)) for is_at_start in (True, False))
     rows: dict[int, tuple[int, ...]] = {EMPTY_LANGUAGE: (EMPTY_LANGUAGE,) * 256}
 
     def row(term: int) -> tuple[int, ...]:
@@ -196,7 +197,7 @@ def _graph(container: str) -> _Graph:
     numbers: dict[_State, int] = {}
     order: list[_State] = []
 
-    def state(key: _State) -> int:
+    def state_number(key: _State) -> int:
         if key not in numbers:
             numbers[key] = len(order)
             order.append(key)
@@ -204,13 +205,13 @@ def _graph(container: str) -> _Graph:
 
     starts = {}
     for previous in (container, *_CLOSING.values()):
-        for phase, (width, mask) in enumerate(((1, 0), (4, 3), (16, 15))):
-            phase_bits = ord(previous or "\0") & mask
+        for phase, (width, known_bits) in enumerate(((1, 0), (4, 3), (16, 15))):
+            phase_bits = ord(previous or "\0") & known_bits
             first = start_term if previous == container else later_term
-            starts[previous, phase] = state(
+            starts[previous, phase] = state_number(
                 (*(first if bits == phase_bits else EMPTY_LANGUAGE for bits in range(width)), 0)
             )
-    padded_state, final_state = state((-1,)), state((-2,))  # one more "=" is required; nothing may follow
+    padded_state, final_state = state_number((-1,)), state_number((-2,))  # one more "=" is required; nothing may follow
     edges: list[tuple[tuple[int, int, int], ...]] = []
     for number, state_key in enumerate(order):
         edges.append(((ord("="), ord("="), final_state),) if number == padded_state else ())
@@ -220,7 +221,7 @@ def _graph(container: str) -> _Graph:
         for value, letter in enumerate(_LETTERS):
             next_key = _next_state(state_key, value, row, terms.nullable)
             if any(next_key):
-                letters_by_target.setdefault(state(next_key), []).append((ord(letter), ord(letter)))
+                letters_by_target.setdefault(state_number(next_key), []).append((ord(letter), ord(letter)))
         if state_key[-1]:
             letters_by_target[padded_state if len(state_key) == 17 else final_state] = [(ord("="), ord("="))]
         edges[number] = tuple(

@@ -1,7 +1,8 @@
-"""JSON text inside a string: `contentMediaType` of draft 7. In: a function that adds rules. Out: IR.
+"""JSON text inside a string: `contentMediaType` of draft 7. In: a function that adds rules, and the encoding of
+strings. Out: IR.
 
-The text is any JSON text of RFC 8259, which needs a stack. It has the rules of a JSON value, but each terminal may be
-spelled in every way that its characters can be spelled inside a string. The language is not regular, so it cannot be
+The text is any JSON text of RFC 8259. It has the rules of a JSON value, but each terminal may be spelled in every way
+that its characters can be spelled inside a string. JSON texts nest, so their language is not regular, and cannot be
 intersected with other constraints on the string.
 """
 
@@ -18,10 +19,10 @@ from guided.ir.nodes import Alt, Encoded, Node, Ref, Seq, Text
 
 __all__ = ["json_string"]
 
-_Rule = Callable[[object, str, str, Callable[[], Node]], Ref]
+_AddRule = Callable[[object, str, str, Callable[[], Node]], Ref]
 
 
-def json_string(rule: _Rule, encoding: Encoding) -> Node:
+def json_string(add_rule: _AddRule, encoding: Encoding) -> Node:
     """A JSON string that contains a JSON text."""
 
     def encode(*parts: Node) -> Node:
@@ -38,7 +39,7 @@ def json_string(rule: _Rule, encoding: Encoding) -> Node:
         member = Seq((encode(_string(), GAP, Text(":"), GAP), value))
         return Alt((encode(scalar), container("[]", value), container("{}", member)))
 
-    value = rule("json value in a string", "json value in a string", "", make)
+    value = add_rule("json value in a string", "json value in a string", "", make)
     return Seq((Text('"'), encode(GAP), value, encode(GAP), Text('"')))
 
 

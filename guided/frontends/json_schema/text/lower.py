@@ -1,4 +1,4 @@
-"""Shapes -> IR rules. In: a schema. Out: a `Grammar` whose rules are named after the locations of the schema.
+"""Turns shapes into IR rules. In: a schema. Out: a `Grammar` whose rules are named after the locations of the schema.
 
 Each goal (the schemas that apply to one value) becomes one rule, created once. So recursion ends, and shared
 definitions are shared rules. Small regular texts are inlined, without a rule. Strings are constrained as decoded
@@ -129,8 +129,8 @@ class Lowering:
 
     def _value(self, goal: Goal, level: int) -> Node:
         if has_false(goal):
-            nothing = next(schema for schema in goal if schema.value is False)
-            self.reasons.append((nothing.location, explain_nothing(nothing, self.expander.negation)))
+            false_schema = next(schema for schema in goal if schema.value is False)
+            self.reasons.append((false_schema.location, explain_nothing(false_schema, self.expander.negation)))
             return EMPTY
         expansion = self.expander.expand(goal)
         # A value in another notation has its own rule, so that explanations show its location.
@@ -156,8 +156,8 @@ class Lowering:
         return ref
 
     def _any_value(self, level: int) -> Node:
-        """The text of any value. In JSON, it depends only on the options and the rules in it, so it is cached with the
-        layout.
+        """The text of any value. In JSON, it depends only on the options and on the rules to which it refers, so it is
+        cached with the layout.
         """
         if level < 0:
             return self._inline_text((), self.expander.expand(()), level)
@@ -175,14 +175,14 @@ class Lowering:
         """Like `value`, but inlined, without a rule."""
         self.reasons.extend(expansion.reasons)
         location = goal[0].location if goal else ""
-        parts: list[Node] = []
+        nodes: list[Node] = []
         shapes, string_groups = group_strings_by_patterns(expansion.shapes)
         for shape in shapes:
-            parts += self.texts_of(shape, location, level)
-        parts += [
+            nodes += self.texts_of(shape, location, level)
+        nodes += [
             self.notation.add_frame("string", self._strings(group, location, level), level) for group in string_groups
         ]
-        return parts[0] if len(parts) == 1 else union_of(list({serial(part): part for part in parts}.values()))
+        return nodes[0] if len(nodes) == 1 else union_of(list({serial(node): node for node in nodes}.values()))
 
     def _refuse_indent(self, goal: Goal) -> None:
         raise UnsupportedError(
@@ -336,7 +336,9 @@ def group_strings_by_patterns(shapes: Sequence[Shape]) -> tuple[list[Shape], lis
 
 
 def _base_patterns(shape: Shape) -> frozenset[int] | None:
-    """The patterns that the strings of a shape match or do not match. None if the shape has any other requirement."""
+    """The patterns that the strings of a shape match or do not match. None if they are fewer than two, or if the shape
+    has another requirement on strings.
+    """
     if shape.values is not None or "string" not in shape.types or len(shape.patterns) < 2 or shape.length != Window():
         return None
     if shape.json_text or shape.no_json_text or shape.json_base64 or shape.no_json_base64:

@@ -1,12 +1,13 @@
-"""Many optional members in declared order. In: members with their keys. Out: IR rules, nearly linear in the members.
+"""Writes many optional members in declared order. In: members with their keys. Out: IR rules, nearly linear in the
+members.
 
-Problem: any later member may follow a member, up to the next required one. Written as one expression, these are n sets
-of up to n keys, which the core would have to make deterministic: quadratic.
+Problem: any later member may follow a member, up to the next required one. One expression would contain n sets of up to
+n keys, which the core would have to make deterministic. That is quadratic.
 
-How: the keys that may follow a member form a radix trie. The trie of a member is the trie of the next member with one
-additional key (or that key alone, if it is required). So tries share everything except the path to this key (path
-copying; Okasaki, "Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule that reads one
-character. All calls are tail calls, so nothing is pushed while matching.
+How: the keys that may come next form a radix trie. The trie before a member is the trie before the next member, plus
+the member's own key (or only this key, if the member is required). So tries share everything except the path to one key
+(path copying; Okasaki, "Purely Functional Data Structures", 1998, section 2.2). Each node of a trie is a rule that
+reads one character. All calls are tail calls, so nothing is pushed while matching.
 
 Cost: the number of rules, and of their alternatives, is linear in the members times the length of a path.
 """
@@ -55,7 +56,7 @@ class _Edge:
     node: Node
 
 
-_Rule: TypeAlias = Callable[[str, Node], None]
+_NewRule: TypeAlias = Callable[[str, Node], None]
 _EMPTY_TRIE = _Trie({})
 
 
@@ -67,13 +68,13 @@ class MemberTries:
     """
 
     def __init__(
-        self, comma: Node, extras: Node | None, spell: Callable[[str], Node], new_rule: _Rule, name: str,
+        self, comma: Node, extras: Node | None, spell: Callable[[str], Node], new_rule: _NewRule, name: str,
         quotes: tuple[Node, Node] = (Text('"'), Text('"')),
     ) -> None:  # fmt: skip
         self._comma, self._spell, self._quotes = comma, spell, quotes
         self._new_rule, self._name = new_rule, name
         self._rule_count = 0
-        self._extras = None if extras is None else self._rule(extras)
+        self._extras = None if extras is None else self._add_rule(extras)
 
     def members(self, fields: Sequence[Field]) -> Node:
         """At least one member, in order."""
@@ -83,7 +84,7 @@ class MemberTries:
             cases = [EPSILON] if is_optional else []
             if next_member is not None:
                 cases.append(Seq((self._comma, next_member)))
-            leaf = Seq((self._quotes[1], field.value, self._rule(Alt(tuple(cases)))))
+            leaf = Seq((self._quotes[1], field.value, self._add_rule(Alt(tuple(cases)))))
             trie = self._insert(_EMPTY_TRIE if field.is_required else trie, field.name, leaf)
             is_optional = is_optional and not field.is_required
         first = self._next_member(trie, is_optional)
@@ -123,7 +124,7 @@ class MemberTries:
 
     def _branch(self, trie: _Trie, first: str, label: str, child: _Trie, target: Node) -> _Trie:
         """The trie with an edge at `first` to `child`. The text after the first character is a shared rule."""
-        rest_node = self._rule(Seq((self._spell(label), target))) if label else target
+        rest_node = self._add_rule(Seq((self._spell(label), target))) if label else target
         edge = _Edge(label, child, target, Seq((self._spell(first), rest_node)))
         return _Trie({**trie.branches, first: edge}, trie.end)
 
@@ -131,9 +132,9 @@ class MemberTries:
         edges = [edge.node for edge in trie.branches.values()]
         if trie.end is not None:
             edges.append(trie.end)
-        return edges[0] if len(edges) == 1 else self._rule(Alt(tuple(edges)))
+        return edges[0] if len(edges) == 1 else self._add_rule(Alt(tuple(edges)))
 
-    def _rule(self, node: Node) -> Ref:
+    def _add_rule(self, node: Node) -> Ref:
         self._rule_count += 1
         name = f"{self._name}.{self._rule_count}"
         self._new_rule(name, node)

@@ -1,8 +1,8 @@
-"""The spellings of the multiples of a number. In: `multipleOf`. Out: IR nodes.
+"""Builds the language of the spellings of a number's multiples. In: `multipleOf`. Out: IR nodes.
 
 The divisor is A * 10^s, where A does not end with a zero. A number without exponent is read from left to right, keeping
-the remainder of its digits modulo A; each digit multiplies it by ten. For example, for 0.25 (A = 25, s = -2), the
-digits of 1.75 give 1, 17, 175: a multiple, since 175 is a multiple of 25.
+the remainder of its digits modulo A: each digit multiplies it by ten and adds itself. For example, for 0.25 (A = 25, s
+= -2), the digits of 1.75 form 1, 17, 175: a multiple, since 175 is a multiple of 25.
 
 - For s < 0, the digits of the fraction continue up to position -s; only zeros may follow.
 - For s > 0, the last s digits before the point must be zeros, and the digits before them a multiple of A. The state is
@@ -47,29 +47,29 @@ def multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
     Raises:
         UnsupportedError: the divisor has too many digits, not counting zeros at the end.
     """
-    parts: list[Node] = [_unsigned_multiples(divisor)]
+    cases: list[Node] = [_unsigned_multiples(divisor)]
     if not no_exponent:
-        parts.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
-        parts += (
+        cases.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
+        cases += (
             Seq((_unsigned_multiples(scaled_divisor), _exponent(power)))
             for power, scaled_divisor in _mantissa_divisors(divisor, reach)
         )
         if (large := _large_factor(divisor, reach)) is not None:
-            rest, exponent = large
-            parts.append(Seq((_multiples_up_to(rest, reach), exponent)))
-    return Seq((SIGN, Alt(tuple(parts))))
+            coprime_factor, exponent = large
+            cases.append(Seq((_multiples_up_to(coprime_factor, reach), exponent)))
+    return Seq((SIGN, Alt(tuple(cases))))
 
 
 @lru_cache(maxsize=64)
 def decided_spellings(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
     """The spellings of numbers, multiples or not, that `multiples` decides."""
-    parts: list[Node] = [_NUMBER]
+    cases: list[Node] = [_NUMBER]
     if not no_exponent:
-        parts.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
+        cases.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large_factor(divisor, reach)) is not None:
             short_number = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
-            parts.append(Seq((short_number, large[1])))
-    return Seq((SIGN, Alt(tuple(parts))))
+            cases.append(Seq((short_number, large[1])))
+    return Seq((SIGN, Alt(tuple(cases))))
 
 
 def _exponent(power: int) -> Node:
@@ -94,19 +94,19 @@ def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decima
 
 def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     """(A without its factors 2 and 5, the exponents for which only this matters). None if it needs too many states."""
-    rest, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
+    coprime_factor, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
     counts = []
     for prime in (2, 5):
         counts.append(0)
-        while rest % prime == 0:
-            rest //= prime
+        while coprime_factor % prime == 0:
+            coprime_factor //= prime
             counts[-1] += 1
     min_exponent = max(reach + max(counts) + shift, 0)
-    if rest * (reach + 2) > MAX_WITH_EXPONENT or min_exponent > 99:
+    if coprime_factor * (reach + 2) > MAX_WITH_EXPONENT or min_exponent > 99:
         return None
     three_digits = Seq((Chars(((0x31, 0x39),)), DIGIT, DIGIT, Repeat(DIGIT, 0, None)))
     numbers = Alt((*(Text(str(number)) for number in range(min_exponent, 100)), three_digits))
-    return rest, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
+    return coprime_factor, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
 
 
 def fits_max_states(divisor: Decimal10) -> bool:
@@ -136,7 +136,7 @@ def _unsigned_multiples(divisor: Decimal10) -> Automaton:
     if shift > 0:
         return _trailing_zeros_automaton(modulus, shift)
     return _remainder_automaton(
-        modulus, -shift, lambda remainder, left: remainder * pow(10, left, modulus) % modulus == 0, True
+        modulus, -shift, lambda remainder, places_left: remainder * pow(10, places_left, modulus) % modulus == 0, True
     )
 
 
@@ -148,9 +148,10 @@ def _multiples_up_to(modulus: int, max_digits: int) -> Automaton:
 def _remainder_automaton(
     modulus: int, places: int, may_end: Callable[[int, int], bool], zeros_after: bool
 ) -> Automaton:
-    """Numbers by the remainder of all their digits, up to `places` after the point. `zeros_after`: zeros may follow.
+    """Numbers by the remainder of all their digits, with up to `places` after the point. `zeros_after`: zeros may
+    follow.
 
-    `may_end(remainder, left)`: whether the number may end with `left` unused places.
+    `may_end(remainder, places_left)`: whether the number may end with so many unused places.
     """
     whole_start, fraction_start = 2, 2 + modulus  # the first states by remainder, and by place and remainder
     zeros_state = fraction_start + (places + 1) * modulus  # the state for zeros after all places
@@ -183,7 +184,7 @@ def _trailing_zeros_automaton(modulus: int, shift: int) -> Automaton:
     """
     point = 2 + (shift + 1) * modulus
 
-    def state(zeros: int, remainder: int) -> int:
+    def state_number(zeros: int, remainder: int) -> int:
         return 2 + zeros * modulus + remainder
 
     first = [(0x30 + d, 0x30 + d, 2 + d % modulus) for d in range(1, 10)]
@@ -191,7 +192,9 @@ def _trailing_zeros_automaton(modulus: int, shift: int) -> Automaton:
     for zeros in range(shift + 1):
         for remainder in range(modulus):
             # After `shift` zeros, another zero belongs to the digits before them.
-            target = state(shift, remainder * 10 % modulus) if zeros == shift else state(zeros + 1, remainder)
+            target = (
+                state_number(shift, remainder * 10 % modulus) if zeros == shift else state_number(zeros + 1, remainder)
+            )
             shifted_remainder = remainder * pow(10, zeros + 1, modulus)
             edges = [(0x30, 0x30, target)]
             edges += [(0x30 + d, 0x30 + d, 2 + (shifted_remainder + d) % modulus) for d in range(1, 10)]

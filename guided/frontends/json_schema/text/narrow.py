@@ -2,18 +2,19 @@
 `additional_properties="minimal"`. In: the requirements on an object or an item. Out: the decision.
 
 This is decided when the shape of an object is written, not in the algebra. The algebra computes conjunctions,
-references and complements of the language that the schema means. Closing a schema before it is negated, or before
-another schema adds its names, would allow values that the whole schema forbids. Here the shape is final, so leaving out
-members only makes the language smaller. But the language must not become empty. Therefore an object stays open if
+references and complements of the language that the schema means. Closing a schema before it is negated would allow
+values that the whole schema forbids. Closing it before another schema adds names would forbid the members with these
+names. Here the shape is final, so leaving out members only makes the language smaller. But the language must not become
+empty. Therefore an object stays open if
 
 - no named member can occur, or the schema constrains or requires other members (`additionalProperties`,
   `unevaluatedProperties`, `patternProperties`, `propertyNames`);
-- there are fewer usable named members than required members. A member is usable if its value is finite although all
-  objects in it are closed: `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value without other
-  members;
-- it is an item of an array whose items must differ, and closed items might be too few.
+- `minProperties` demands more members than `required` lists, and more than there are usable named members. A member is
+  usable if it has a finite value even if all objects in it are closed:
+  `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value without other members;
+- it is an item of an array whose items must differ, and there might be too few different closed items.
 
-Cost: linear in the members; for counts and items that must differ, in the schemas below, to a fixed depth.
+Cost: linear in the members; for `minProperties` and distinct items, also in the schemas below, to a fixed depth.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _CONTAINERS = frozenset(("array", "object"))
 
 
 class Narrowing:
-    """Decides for one compilation. With other values of the option, nothing is left out."""
+    """Decides for one compilation. Unless the option is "minimal", nothing is left out."""
 
     def __init__(self, expander: Expander, option: object) -> None:
         self._expander, self.is_enabled = expander, option == "minimal"
@@ -47,19 +48,23 @@ class Narrowing:
         self._goal_count = 0
 
     def closes(self, shape: Shape) -> bool:
-        """Whether the objects of a shape without a formula have only named members."""
+        """Whether the objects of a shape without a formula are restricted to the named members."""
         if not self.is_enabled or constrains_others(shape):
             return False
         goals, low = self._named_goals(shape), shape.member_window.low
         return bool(goals) and (low <= len(shape.required) or sum(map(self._may_be_finite, goals.values())) >= low)
 
     def closed_condition(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
-        """For a shape with a formula: the condition on the named members if there are no others, else None.
+        """For a shape with a formula: the condition on the named members if all others are left out, else None.
 
-        `slots`: for each named member the schemas of its cells. The condition numbers these consecutively from 0.
+        `slots`: for each named member the goals of its cells. The condition numbers the cells consecutively from 0.
         """
-        parts = () if shape.formula is None else leaves(shape.formula)
-        if not self.is_enabled or not slots or any(map(constrains_others, (shape, *(leaf.shape for leaf in parts)))):
+        all_leaves = () if shape.formula is None else leaves(shape.formula)
+        if (
+            not self.is_enabled
+            or not slots
+            or any(map(constrains_others, (shape, *(leaf.shape for leaf in all_leaves))))
+        ):
             return None
         restricted_condition = _restrict_to_first(condition, sum(map(len, slots)), {})
         low = shape.member_window.low
@@ -155,7 +160,7 @@ def constrains_others(shape: Shape) -> bool:
 
 
 def _restrict_to_first(condition: Condition, count: int, results: dict[int, Condition]) -> Condition:
-    """The condition, if only the first `count` members can be written."""
+    """The condition, if only the first `count` cells can be written."""
     restricted_condition = results.get(serial(condition))
     if restricted_condition is None:
         if isinstance(condition, Written):

@@ -73,7 +73,7 @@ class Notation:
         return [((), level + 1)]
 
     def content_level(self, level: int) -> int:
-        """The level of a container itself, for a value of this level."""
+        """The level at which an array or object of this level is written inside its frame (`add_frame`)."""
         return level
 
     def narrowing_at(self, level: int) -> Narrowing:
@@ -125,7 +125,7 @@ class Notation:
         return value
 
     def check_unique(self, schema: Schema, level: int) -> None:
-        """Raise UnsupportedError if these arrays cannot enforce that items differ, as the schema requires."""
+        """Raise UnsupportedError if this notation cannot enforce that items differ, as `schema` requires."""
 
     def field(self, name: str, value: Node, is_required: bool, level: int, location: str | None = None) -> Field:
         """A declared member, with the text of its value."""
@@ -136,7 +136,7 @@ class Notation:
         return lambda text: Encoded(Text(text), self.constant_encoding), (QUOTE, QUOTE)
 
     def write_many_optional(self, fields: Sequence[Field], window: Window, level: int) -> Node | None:
-        """See `containers.many_optional`."""
+        """See `containers.write_many_optional`."""
         return write_many_optional(fields, window)
 
     def additional_member(
@@ -148,13 +148,13 @@ class Notation:
         location: str,
         in_place: bool,
     ) -> Node:
-        """An additional member. Its name is in all of these languages, and is not a known name."""
+        """An additional member. Its name is in all of the languages `names`, and is not declared."""
         return Seq((self.additional_key(names, location, in_place=in_place), self.value_after_key(value)))
 
     def with_distinct_names(
         self, text: Node, declared_names: Collection[str], level: int, count_location: str | None
     ) -> Node:
-        """Objects with additional members, whose names differ from one another and from the known names.
+        """Objects with additional members, whose names differ from one another and from the declared names.
 
         `count_location`: the location of the object if it matters that the names differ (the schema counts members, or
         requires some of them).
@@ -164,7 +164,7 @@ class Notation:
     # --- parts of members
 
     def additional_key(self, names: tuple[Node, ...], location: str, *, in_place: bool = False) -> Node:
-        """The key of an additional member, whose name is in all of these languages."""
+        """The key of an additional member, whose name is in all of the languages `names`."""
         key = ("key", in_place, *map(serial, names))
         node = self._additional_keys.get(key)
         if node is None:

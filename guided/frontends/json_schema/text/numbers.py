@@ -1,4 +1,4 @@
-"""JSON numbers in an interval, as regular languages over their spellings. In: bounds. Out: IR nodes.
+"""Builds the languages of the spellings of JSON numbers in an interval. In: bounds. Out: IR nodes, all regular.
 
 A magnitude is 0.d1d2d3... times ten to the p, where d1 is not zero. p is the *position* of its first digit: 1 for 5.25,
 3 for 525, -1 for 0.0525. Magnitudes are compared by position, then by digits. Let b be a bound at position B. The
@@ -12,7 +12,7 @@ treated likewise, by the position of their last digit that is not zero.
 
 numbers="json" allows every spelling of RFC 8259: `-0`, trailing zeros, exponents in both cases with signs and leading
 zeros. **Stated limit**: with a bound, or for integers, the spellings with an exponent are not a regular language,
-because any number of zeros would have to be counted against the exponent. These are complete within the interval:
+because any number of zeros would have to be counted against the exponent. Within the interval, these are complete:
 
 - all spellings without exponent
 - spellings with an exponent from -REACH to REACH
@@ -115,14 +115,14 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
 
 
 def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
-    """One of `digits` as the significant digit number `digits_read`, preceded by the point if it comes first."""
+    """One of `digits` after `digits_read` significant digits, preceded by the point if the whole part ends there."""
     return Seq((POINT, digits)) if digits_read == position > 0 else digits
 
 
 def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | None, fraction: bool) -> Node:
-    """Spellings with the first digit at `position` whose digits are above (or below) the bound's, or may be equal."""
+    """Spellings with the first digit at `position` whose digits are within the lower (`is_above`) or upper bound."""
     digits = bound.value.digits
-    parts: list[Node] = []
+    cases: list[Node] = []
     for i in range(len(digits)):
         first_digit = "1" if i == 0 else "0"
         other = (
@@ -132,16 +132,16 @@ def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | Non
         )
         if other is not EMPTY:
             start = _prefix_text(position, digits[:i])
-            parts.append(Seq((start, _next_digit(position, i, other), _rest(position, i + 1, free_digits, fraction))))
+            cases.append(Seq((start, _next_digit(position, i, other), _rest(position, i + 1, free_digits, fraction))))
         if not is_above and i >= max(position, 1):
-            parts.append(_prefix_text(position, digits[:i]))  # ends here: missing digits count as zeros
+            cases.append(_prefix_text(position, digits[:i]))  # ends here: missing digits count as zeros
     equal = _prefix_text(position, digits)
     tail, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
     if is_above:
-        parts.append(Seq((equal, And((tail, Not(zeros))) if bound.strict else tail)))
+        cases.append(Seq((equal, And((tail, Not(zeros))) if bound.strict else tail)))
     elif not bound.strict:
-        parts.append(Seq((equal, zeros)))
-    return _alt(parts)
+        cases.append(Seq((equal, zeros)))
+    return _alt(cases)
 
 
 def _between_bounds(
@@ -167,24 +167,24 @@ def _positions(low: int | None, high: int | None, fraction: bool) -> Node:
     """Spellings without exponent whose first digit is at position `low` to `high`, with any digits."""
     if low is not None and high is not None and low > high:
         return EMPTY
-    parts: list[Node] = []
+    cases: list[Node] = []
     if high is None or high >= 1:
         count = digit_run(max(low or 1, 1) - 1, None if high is None else high - 1)
-        parts.append(Seq((NONZERO, count, FRACTION if fraction else EPSILON)))
+        cases.append(Seq((NONZERO, count, FRACTION if fraction else EPSILON)))
     if fraction and (low is None or low <= 0):
         zeros = zero_run(max(-high, 0) if high is not None else 0, None if low is None else -low)
-        parts.append(Seq((Text("0."), zeros, NONZERO, DIGITS)))
-    return _alt(parts)
+        cases.append(Seq((Text("0."), zeros, NONZERO, DIGITS)))
+    return _alt(cases)
 
 
 def _without_exponent(low: Bound | None, high: Bound | None, fraction: bool) -> Node:
     """Positive numbers between positive bounds, spelled without exponent; without `fraction` also without a point."""
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
-    parts = [
+    cases = [
         _positions(None if first is None else first + 1, None if last is None else last - 1, fraction),
         *(_between_bounds(position, a, b, None, fraction) for position, a, b in _bound_positions(low, high)),
     ]
-    return _alt(parts)
+    return _alt(cases)
 
 
 def _bound_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, Bound | None, Bound | None]]:
@@ -210,23 +210,23 @@ def _naturals(low: int, high: int | None) -> Node:
     if low < 10 and (high is None or high < 10):
         first_digit = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
         return Seq((ZEROS, first_digit if high is not None else Alt((first_digit, Seq((NONZERO, DIGIT, DIGITS))))))
-    parts: list[Node] = [zero_run(1, None)] if low == 0 else []
+    cases: list[Node] = [zero_run(1, None)] if low == 0 else []
     lower = Bound(Decimal10.parse(str(low))) if low > 1 else None
     upper = Bound(Decimal10.parse(str(high))) if high is not None else None
     if high is None or high >= 1:
-        parts.append(Seq((zero_run(0, None), _without_exponent(lower, upper, False))))
-    return _alt(parts)
+        cases.append(Seq((zero_run(0, None), _without_exponent(lower, upper, False))))
+    return _alt(cases)
 
 
 @lru_cache(maxsize=4096)
 def _exponent(low: int | None, high: int | None) -> Node:
     """`e` and an exponent between the bounds, with every sign and leading zeros."""
-    parts: list[Node] = []
+    cases: list[Node] = []
     if high is None or high >= 0:
-        parts.append(Seq((PLUS, _naturals(max(low or 0, 0), high))))
+        cases.append(Seq((PLUS, _naturals(max(low or 0, 0), high))))
     if low is None or low <= 0:
-        parts.append(Seq((MINUS, _naturals(max(-high, 0) if high is not None else 0, None if low is None else -low))))
-    return Seq((E, _alt(parts))) if parts else EMPTY
+        cases.append(Seq((MINUS, _naturals(max(-high, 0) if high is not None else 0, None if low is None else -low))))
+    return Seq((E, _alt(cases))) if cases else EMPTY
 
 
 def _exact_positions(*bounds: int | None) -> list[int]:
@@ -239,49 +239,49 @@ def _exact_positions(*bounds: int | None) -> list[int]:
 
 
 def _with_exponent(low: Bound | None, high: Bound | None) -> Node:
-    """Positive numbers between positive bounds, spelled with an exponent (subject to the limit above)."""
+    """Positive numbers between positive bounds, spelled with an exponent, within the stated limit (see the head)."""
     if low is None and high is None:
         return Seq((_positions(None, None, True), ANY_EXPONENT))
     first, last = (low.value.exponent if low else None), (high.value.exponent if high else None)
-    parts: list[Node] = []
+    cases: list[Node] = []
     for p in _exact_positions(first, last):
         min_exponent, max_exponent = None if first is None else first + 1 - p, None if last is None else last - 1 - p
         if min_exponent is None or max_exponent is None or min_exponent <= max_exponent:
-            parts.append(Seq((_positions(p, p, True), _exponent(min_exponent, max_exponent))))
+            cases.append(Seq((_positions(p, p, True), _exponent(min_exponent, max_exponent))))
         for edge, a, b in _bound_positions(low, high):
-            parts.append(Seq((_between_bounds(p, a, b, None, True), _exponent(edge - p, edge - p))))
+            cases.append(Seq((_between_bounds(p, a, b, None, True), _exponent(edge - p, edge - p))))
     # Farther from the bounds, an exponent of up to REACH cannot cross them.
     min_p, max_p = None if first is None else first + REACH + 1, None if last is None else last - REACH - 1
     if min_p is None or max_p is None or min_p <= max_p:
         small_exponents = _exponent(None if min_p is None else -REACH, None if max_p is None else REACH)
-        parts.append(Seq((_positions(min_p, max_p, True), small_exponents)))
-    return _alt(parts)
+        cases.append(Seq((_positions(min_p, max_p, True), small_exponents)))
+    return _alt(cases)
 
 
 @lru_cache(maxsize=1)
 def _positive_integers() -> Node:
-    """Every spelling of a positive integer, subject to the limit above."""
+    """Every spelling of a positive integer, within the stated limit."""
     head = Seq((Repeat(Seq((NONZERO, DIGITS)), 0, 1), NONZERO))
-    parts: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
+    cases: list[Node] = [Seq((NONZERO, DIGITS, ZERO_FRACTION))]
     for zeros in range(REACH + 1):
         max_zeros = zeros if zeros < REACH else None
-        parts.append(Seq((head, zero_run(zeros, max_zeros), ZERO_FRACTION, _exponent(-zeros, None))))
+        cases.append(Seq((head, zero_run(zeros, max_zeros), ZERO_FRACTION, _exponent(-zeros, None))))
     for decimal_place in range(1, SCIENTIFIC + 1):
         fraction = Seq((digit_run(decimal_place - 1, decimal_place - 1), NONZERO, ZEROS))
-        parts.append(Seq((WHOLE if decimal_place <= REACH else DIGIT, POINT, fraction, _exponent(decimal_place, None))))
-    return Alt(tuple(parts))
+        cases.append(Seq((WHOLE if decimal_place <= REACH else DIGIT, POINT, fraction, _exponent(decimal_place, None))))
+    return Alt(tuple(cases))
 
 
 def _bounded_integers(low: Bound | None, high: Bound) -> Node:
-    """Every spelling of the positive integers between the bounds, by number of digits (subject to the limit above)."""
+    """Every spelling of the positive integers between the bounds, by number of digits, within the stated limit."""
     edges = {p: (a, b) for p, a, b in _bound_positions(low, high)}
-    parts: list[Node] = []
+    cases: list[Node] = []
     for size in range(low.value.exponent if low else 1, high.value.exponent + 1):
         a, b = edges.get(size, (None, None))
-        parts.append(_between_bounds(size, a, b, size, True))
+        cases.append(_between_bounds(size, a, b, size, True))
         for p in _exact_positions(size):
-            parts.append(Seq((_between_bounds(p, a, b, size, True), _exponent(size - p, size - p))))
-    return _alt(parts)
+            cases.append(Seq((_between_bounds(p, a, b, size, True), _exponent(size - p, size - p))))
+    return _alt(cases)
 
 
 # --- all numbers
@@ -346,25 +346,25 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     if numbers == EVERY_NUMBER and not plain:
         node: Node = ANY_NUMBER
     else:
-        parts: list[Node] = []
+        cases: list[Node] = []
         if Decimal10(False, "", 0) in numbers:
             if plain:
-                parts.append(ZERO if numbers.integral else Seq((ZERO, ZERO_FRACTION)))
+                cases.append(ZERO if numbers.integral else Seq((ZERO, ZERO_FRACTION)))
             elif numbers.bare:
-                parts.append(Seq((SIGN, ZERO)))
+                cases.append(Seq((SIGN, ZERO)))
             else:
-                parts.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
+                cases.append(Seq((SIGN, ZERO, ZERO_FRACTION, Repeat(ANY_EXPONENT, 0, 1))))
         positive, negative = _intervals_of_signs(numbers)
         if positive is not None:
-            parts.append(_positive(*positive, numbers.integral, plain or numbers.bare))
+            cases.append(_positive(*positive, numbers.integral, plain or numbers.bare))
         if negative is not None:
-            parts.append(Seq((MINUS, _positive(*negative, numbers.integral, plain or numbers.bare))))
-        node = _alt(parts)
+            cases.append(Seq((MINUS, _positive(*negative, numbers.integral, plain or numbers.bare))))
+        node = _alt(cases)
     return _limit_digits(node, max_digits)
 
 
 def _limit_digits(node: Node, max_digits: int | None) -> Node:
-    """The numbers whose parts have at most `max_digits` digits each."""
+    """The spellings whose whole part, fraction and exponent have at most `max_digits` digits each."""
     if max_digits is None:
         return node
     run = digit_run(1, max_digits)

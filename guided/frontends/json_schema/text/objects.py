@@ -1,4 +1,4 @@
-"""The text of objects. In: a shape of objects. Out: IR.
+"""Writes the text of objects. In: a shape of objects. Out: IR.
 
 An object has the declared members and, unless the shape is closed, additional ones. The names of additional members are
 `Entry`s of a `Distinct` that knows the declared names. `conditional.py` handles members under a condition
@@ -69,12 +69,16 @@ def object_text(lowering: Lowering, shape: Shape, location: str, level: int) -> 
         )  # otherwise no names would be left for the last members
     if extra is None and window.low > len(fields):
         lowering.reasons.append((location, f"{window.low} members are required, but only {len(fields)} are allowed"))
-    ordered = lowering.options.property_order == "declared"
-    if not ordered or (required_extras and extra is not None and (window != Window() or cap is not None)):
+    is_ordered = lowering.options.property_order == "declared"
+    if not is_ordered or (required_extras and extra is not None and (window != Window() or cap is not None)):
         count_window = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
-        if extra is None and not ordered and (extra := notation.write_many_optional(fields, window, level)) is not None:
+        if (
+            extra is None
+            and not is_ordered
+            and (extra := notation.write_many_optional(fields, window, level)) is not None
+        ):
             fields, names = [field for field in fields if field.is_required], {}
-        body = permutation_body(fields, extra, comma, count_window, required_extras, ordered)
+        body = permutation_body(fields, extra, comma, count_window, required_extras, is_ordered)
     else:
         rules = lowering.rule_maker("members", location, level)
         if required_extras and extra is not None:
@@ -105,12 +109,12 @@ def _additional_members(lowering: Lowering, shape: Shape, location: str, level: 
         levels = lowering.notation.additional_levels(
             level, lowering.expander.goal(key_class.schemas), shape.member_names()
         )
-        for goal, out in (
+        for class_schemas, out in (
             [(key_class.schemas, members), *_goals_of_blocks(key_class, required_extras)]
             if required_extras
             else [(key_class.schemas, members)]
         ):
-            class_goal = lowering.expander.goal(goal)
+            class_goal = lowering.expander.goal(class_schemas)
             for names, inner_level in () if has_false(class_goal) else levels:
                 value = lowering.value(class_goal, inner_level)
                 names = (*key_class.names, *names)
@@ -172,16 +176,17 @@ def _conditional_text(lowering: Lowering, shape: Shape, location: str, level: in
     window, cap = shape.member_window, lowering.options.max_items
     if others and cap is not None:
         window = window.meet(Window(0, len(slots) + cap))
-    ordered = lowering.options.property_order == "declared"
-    body = conditional_members(slots, others, notation.separator_at(level), window, condition, ordered)
+    is_ordered = lowering.options.property_order == "declared"
+    body = conditional_members(slots, others, notation.separator_at(level), window, condition, is_ordered)
     text = notation.wrap("{}", body, members.may_be_empty, level)
     return notation.with_distinct_names(text, members.names, level, location) if others and text != EMPTY else text
 
 
 def _case_by_case(expander: Expander, shape: Shape) -> list[Shape]:
-    """The shapes of an object with a formula that `bind` refuses.
+    """Shapes whose union is `shape`, which has a formula that `bind` refuses.
 
-    A discriminator has few cases. Without one, the alternatives are multiplied out if they are few.
+    If a member is a discriminator, it splits the shape, since it has few cases. Otherwise the alternatives are
+    multiplied out if they are few, and else split by some other member.
     """
     problem: UnsupportedError | None = None
     if has_discriminator(shape, expander):

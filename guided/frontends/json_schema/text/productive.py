@@ -1,8 +1,8 @@
 """Checks whether a rule generates anything. In: IR rules and a name. Out: False if its language is certainly empty.
 
-A least fixpoint, computed top-down: a rule generates something once all of its parts do. Only rules on which the result
-depends are visited. Regular operations (`And`, `Not`, `Length`) are assumed to be non-empty; the automaton core decides
-about them. Cost: linear in the visited rules and their references.
+A least fixpoint, computed top-down: a rule generates something once one of its alternatives needs only rules that
+generate something. Only rules on which the result depends are visited. Regular operations (`And`, `Not`, `Length`) are
+assumed to be non-empty; the automaton core decides about them. Cost: linear in the visited rules and their references.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def productive_rules(names: Iterable[str], rules: Mapping[str, Node]) -> set[str
     return _find_productive(list(names), rules, None)
 
 
-def _find_productive(work: list[str], rules: Mapping[str, Node], goal: str | None) -> set[str]:
-    """The rules that generate something, among `work` and its dependencies. Stops early once `goal` is one of them."""
+def _find_productive(work: list[str], rules: Mapping[str, Node], target: str | None) -> set[str]:
+    """The rules that generate something, among `work` and its dependencies. Stops early once `target` is found."""
     productive: set[str] = set()
     entered_rules: set[str] = set()
     waiting_rules: defaultdict[str, set[str]] = defaultdict(set)  # rule -> rules to revisit once it is productive
-    while work and goal not in productive:
+    while work and target not in productive:
         name = work.pop()
         if name in productive:
             continue

@@ -185,7 +185,7 @@ class Layout:
         return self.comma if self.indent is None else Seq((self.comma, Text("\n" + self.indent * (level + 1))))
 
     def wrap(self, brackets: str, body: Node | None, may_be_empty: bool, level: int) -> Node:
-        """A container: brackets around `body` (None: it cannot have one), or around nothing if `may_be_empty`. `body`
+        """A container: brackets around `body` (None: it has no content), or around nothing if `may_be_empty`. `body`
         never matches the empty text.
         """
         opening, closing = _BRACKETS[brackets]
