@@ -1,4 +1,4 @@
-// The mask of a thread in a uniqueness scope (masks.hpp). It contains all tokens that the thread could read if no value
+// Computes the mask of a thread in a uniqueness scope (masks.hpp): all tokens that the thread could read if no value
 // had been seen, except tokens that end an entry with a seen value, and tokens after which no unseen value is left.
 //
 // How: the tokens of a position are sorted once by how they affect the entries (entry_tokens.hpp). A mask then examines
@@ -199,15 +199,15 @@ const MaskBuilder::Share& MaskBuilder::share_of(const Thread& t, TokenTable& tok
   if (const Share* cached = shares_.find(t)) return *cached;
   Share& share = shares_.add(t, {});
   if (!arena_.unbounded().has_only_unbounded_entries() || !compute_string_share(t, tokens, share)) {
-    const EntryTokens& known_tokens = entry_tokens(t, tokens);
+    const EntryTokens& sorted_tokens = entry_tokens(t, tokens);
     share.own.clear();
-    share.staying = known_tokens.staying;
-    share.leaving = &known_tokens.leaving;
-    share.refused = known_tokens.refused;
-    find_refused(t, known_tokens, share.refused);
+    share.staying = sorted_tokens.staying;
+    share.leaving = &sorted_tokens.leaving;
+    share.refused = sorted_tokens.refused;
+    find_refused(t, sorted_tokens, share.refused);
     std::erase_if(share.refused, [&](int32_t token) {
-      return !known_tokens.staying->has(token) &&
-             !std::binary_search(known_tokens.leaving.begin(), known_tokens.leaving.end(), token);
+      return !sorted_tokens.staying->has(token) &&
+             !std::binary_search(sorted_tokens.leaving.begin(), sorted_tokens.leaving.end(), token);
     });
   }
   std::sort(share.refused.begin(), share.refused.end());
