@@ -224,18 +224,18 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     const Position& p = g.positions[t.pos];
     for (const TokenEdge& edge : g.tokens_of(p)) out->sparse.push_back(edge.token);
     if (p.bytes.count() == 0) continue;
-    TokenTable& tokens = table(t);
-    if (tokens.overflow) {
+    TokenTable& token_table = table(t);
+    if (token_table.overflow) {
       needs_walk = true;
       break;
     }
     if (t.mem > kLastUnknownSet) {
-      shares.push_back(&share_of(t, tokens));
+      shares.push_back(&share_of(t, token_table));
       continue;
     }
-    const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, t) : tokens.staying;
+    const TokenSet& staying = token_table.is_relative ? within_bounds(token_table, t) : token_table.staying;
     out->add(staying);
-    add_leaving(t, tokens, staying, *out);
+    add_leaving(t, token_table, staying, *out);
   }
   if (needs_walk) {
     *out = {};

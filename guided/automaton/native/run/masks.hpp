@@ -164,8 +164,8 @@ class MaskBuilder {
              !std::binary_search(refused.begin(), refused.end(), token);
     }
   };
-  const Share& share_of(const Thread& thread, TokenTable& tokens);
-  const EntryTokens& entry_tokens(const Thread& thread, TokenTable& tokens);
+  const Share& share_of(const Thread& thread, TokenTable& token_table);
+  const EntryTokens& entry_tokens(const Thread& thread, TokenTable& token_table);
   // Appends the tokens that the seen values forbid.
   void find_refused(const Thread& thread, const EntryTokens& entry_tokens, std::vector<int32_t>& refused);
   void find_repeated(const Thread& thread, const EntryTokens& entry_tokens, std::vector<int32_t>& refused);
@@ -176,7 +176,7 @@ class MaskBuilder {
                                std::vector<int32_t>& unsure);
   // Computes a share if all entries are unbounded strings. Returns false if the thread is inside a nested value, or if
   // the text of its current entry is unknown.
-  bool compute_string_share(const Thread& thread, TokenTable& tokens, Share& share);
+  bool compute_string_share(const Thread& thread, TokenTable& token_table, Share& share);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 
