@@ -83,7 +83,7 @@ class Compiled:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of these states and of their caches, in bytes."""
+        """The memory of the visited states and of their caches, in bytes."""
 
     @property
     def rebuilds(self) -> int:
@@ -200,13 +200,15 @@ class Builder:
         nodes: Sequence[tuple[int, Sequence[int]]],
     ) -> int:
         """
-        Members that share slots, may have to follow the order of slots, and satisfy a condition.
+        Members that have slots and satisfy a condition.
 
         Args:
             items, required, repeatable, separator, min, max: as in `permutation`; `min` is at least 1.
-            slots: the slot of each member; a slot is written at most once, unless its member is repeatable.
-            ordered: whether members come in the order of their slots.
-            nodes: the condition as a list of (kind, parts), in which parts come before the nodes that contain them.
+            slots: the slot of each member. Of the members that share a slot, at most one is written, once. A repeatable
+                member does not share its slot.
+            ordered: whether members are written in the order of their slots, and repeatable members after them.
+            nodes: the condition as a list of (kind, parts). Kind 0: one of the members `parts` is written. Kinds 1, 2
+                and 3: all, any or none of the earlier nodes `parts` are true. The last node is the whole condition.
         """
 
     def automaton(self, accept: Sequence[bool], edges: Sequence[tuple[int, int, int, int]]) -> int:
@@ -389,7 +391,7 @@ class StoredTable:
 
     @property
     def embedded(self) -> list[int]:
-        """The positions of all schemas."""
+        """The positions of all schemas in the table."""
 
     @property
     def later(self) -> list[tuple[str, str, int, int]]:
@@ -423,11 +425,11 @@ class StoredTable:
             end_tokens: the ids that end an output.
             limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
             prefix: is prepended to the names of rules.
-            later: a digest of each deferred rule, in the order of `later`.
+            later: a digest of each deferred rule, in the order of the attribute `later`.
             compile_later: see `Builder.compile`.
 
         Raises:
-            ValueError: a node is malformed or rare. Others: see `Builder.compile`.
+            ValueError: a node is malformed, or must be read by Python. Others: see `Builder.compile`.
         """
 
     def compile_lexer(
@@ -442,7 +444,7 @@ class StoredTable:
             limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
 
         Raises:
-            ValueError: a node is malformed or rare. Others: see `Builder.compile`.
+            ValueError: a node is malformed, or must be read by Python. Others: see `Builder.compile`.
         """
 
 class Matcher:
@@ -515,8 +517,8 @@ class Matcher:
         Accept ids like `_accept_output`, and return the masks of all positions.
 
         Returns:
-            The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). After an id
-            that is not allowed, the row is empty.
+            The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). The
+            positions after an id that is not allowed have a row without tokens.
 
         Raises:
             LimitExceeded: the rows take more than the memory limit of the grammar.
@@ -565,7 +567,7 @@ class Matcher:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of these states and of their caches, in bytes."""
+        """The memory of the visited states and of their caches, in bytes."""
 
     def _accept_bytes(self, data: bytes) -> bool:
         """
@@ -596,7 +598,7 @@ class Matcher:
         """The bytes that may come next, ascending."""
 
     def _next_tokens(self) -> list[int]:
-        """The control tokens that the grammar names here."""
+        """The control tokens that may come next."""
 
     def _probe(self, data: bytes) -> tuple[int, bytes]:
         """
@@ -622,8 +624,8 @@ class Matcher:
 
     def _rests(self) -> tuple[int, int, int]:
         """
-        The number of tokens to the end after any one token: an upper bound from the rules, an upper bound from
-        distinct values, and the largest number found.
+        Three values for the number of tokens to the end after the next token, whichever it is: an upper bound
+        from the rules, an upper bound that exists if values must differ, and the largest distance found.
         """
 
     def _walk_mask(self) -> list[int]:
@@ -653,8 +655,8 @@ def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int]) -> lis
     """
     Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher will need.
 
-    The grammar caches the results. Errors are raised by fill_next_token_bitmask. Returns the seconds of thread time for
-    each matcher.
+    The grammar caches the results. An error is raised by the later fill_next_token_bitmask, not here. Returns the
+    seconds of thread time for each matcher.
     """
 
 class CompiledComposition(Compiled):
@@ -712,12 +714,13 @@ class CompiledLexer(Compiled):
             keywords: (terminal, keyword, embedded, pattern): a lexeme of the terminal that matches the compiled pattern
                 becomes the keyword. An embedded keyword is not tried as a separate terminal.
             control: by terminal, the id of the control token that it stands for in the output, or -1 for a pattern.
-            contexts: (marks, terminals): the terminals that are also tried if the rules can accept exactly these marks.
-                The numbers of marks follow those of the terminals.
+            contexts: (marks, terminals): the terminals that are also tried if the rules can accept these marks. Of
+                several such sets of marks, only the largest ones count. The numbers of marks follow those of the
+                terminals.
             contextual: whether to try only the terminals that the rules can accept, and those of the context. If not,
-                all are tried.
-            rows: (tried, preceding): after a terminal, only the tried terminals of one of its rows are tried, and the
-                ignored ones. Empty: unknown.
+                all terminals are tried.
+            rows: (tried, preceding): after a terminal in `preceding`, the lexer tries the terminals in `tried` and the
+                ignored ones. If a terminal precedes several rows, the lexer is in one of them. Empty: unknown.
             indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
                 `guided.ir.Indentation`. Terminals are given by number, `indent` and `dedent` as symbols of the rules.
             vocabulary: the vocabulary of the output.

@@ -91,7 +91,7 @@ class Target:
     """What compilation needs to know about a vocabulary.
 
     Attributes:
-        vocabulary: the core's view of it.
+        vocabulary: the vocabulary as an object of the core.
         special_ids: the name of a special token -> its ids.
         end_tokens: the ids that end an output; a grammar cannot name them.
         text_ids: returns the ids that have text; called only if the grammar contains `OtherTokens`.
@@ -175,7 +175,7 @@ class GrammarBuilder:
             )  # fmt: skip
         except LimitExceeded as error:
             if error.limit == "seconds":
-                fail_if_exhausted(error.place)  # the core knows the remaining work, but not the total
+                fail_if_exhausted(error.place)  # names the whole limit; the core knew only the time that was left
             raise
         except SpecError as error:
             error.hint = "look for an empty Alt or Chars, contradictory bounds, or recursion that never ends"

@@ -32,7 +32,10 @@ _HINT: Final = 'read the grammar with semantics="scannerless"'
 
 @dataclass(slots=True)
 class Occurrence:
-    """An occurrence of a part: the part's number, what may follow, and whether the output may end after it."""
+    """An occurrence of a part: the part's number, what may follow it, and whether the output may end after it.
+
+    `successors`: the occurrences that may follow.
+    """
 
     part: int
     successors: dict[int, None] = field(default_factory=dict)
@@ -124,16 +127,16 @@ class _Builder:
                 return self.add_occurrence(serial(node), grammar)
             case Ref(name):
                 if name in self.open_rules:
-                    place = self.origins.get(name) or name
-                    raise UnsupportedError(f"{place} is recursive and contains a grammar with a lexer", hint=_HINT)
+                    location = self.origins.get(name) or name
+                    raise UnsupportedError(f"{location} is recursive and contains a grammar with a lexer", hint=_HINT)
                 self.open_rules.append(name)
                 fragment = self.add_node(self.rules[name], name)
                 self.open_rules.pop()
                 return fragment
             case Seq(items):
-                return self.concatenate(self.add_node(part, rule) for part in self.merge_without_lexer(Seq, items))
+                return self.concatenate(self.add_node(child, rule) for child in self.merge_without_lexer(Seq, items))
             case Alt(items):
-                return self.unite([self.add_node(part, rule) for part in self.merge_without_lexer(Alt, items)])
+                return self.unite([self.add_node(child, rule) for child in self.merge_without_lexer(Alt, items)])
             case Repeat(item, low, high):
                 return self.add_repeat(item, low, high, rule)
         raise UnsupportedError(
@@ -190,24 +193,25 @@ class _Builder:
         self.graph.occurrences.append(Occurrence(self.part_numbers[key]))
         return _Fragment([i], [i], False)
 
-    def concatenate(self, parts: Iterable[_Fragment]) -> _Fragment:
-        fragment = _Fragment([], [], True)
-        for part in parts:
-            for i in fragment.last_occurrences:
-                self.graph.occurrences[i].successors |= dict.fromkeys(part.first_occurrences)
-            fragment = _Fragment(
-                fragment.first_occurrences + part.first_occurrences
+    def concatenate(self, fragments: Iterable[_Fragment]) -> _Fragment:
+        whole = _Fragment([], [], True)
+        for fragment in fragments:
+            for i in whole.last_occurrences:
+                self.graph.occurrences[i].successors |= dict.fromkeys(fragment.first_occurrences)
+            whole = _Fragment(
+                whole.first_occurrences + fragment.first_occurrences if whole.may_be_empty else whole.first_occurrences,
+                whole.last_occurrences + fragment.last_occurrences
                 if fragment.may_be_empty
-                else fragment.first_occurrences,
-                fragment.last_occurrences + part.last_occurrences if part.may_be_empty else part.last_occurrences,
-                fragment.may_be_empty and part.may_be_empty,
+                else fragment.last_occurrences,
+                whole.may_be_empty and fragment.may_be_empty,
             )
-        return fragment
+        return whole
 
-    def unite(self, parts: list[_Fragment]) -> _Fragment:
-        first = [i for part in parts for i in part.first_occurrences]
+    def unite(self, fragments: list[_Fragment]) -> _Fragment:
         return _Fragment(
-            first, [i for part in parts for i in part.last_occurrences], any(part.may_be_empty for part in parts)
+            [i for fragment in fragments for i in fragment.first_occurrences],
+            [i for fragment in fragments for i in fragment.last_occurrences],
+            any(fragment.may_be_empty for fragment in fragments),
         )
 
     def add_repeat(self, item: Node, low: int, high: int | None, rule: str) -> _Fragment:

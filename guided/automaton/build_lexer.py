@@ -43,12 +43,12 @@ def compile_lexed(
         raise LimitExceeded("nodes", len(names), _MAX_TERMINALS, fixed=True)
     ids = ids_of_terminals(lexer)
     terminal_numbers = {name: ids[name] for name in names}
-    contexts = set().union(*lexer.contexts)
-    symbols = {name: id for name, id in ids.items() if name not in contexts}
-    marks = {name: id for name, id in ids.items() if name in contexts}
-    end = len(ids)
-    terminal_vocabulary = _core.TokenVocabulary([None] * end, [end], end + 1, _TABLE_BYTES)
-    target = Target(terminal_vocabulary, {name: [id] for name, id in ids.items()}, [end])
+    mark_names = set().union(*lexer.contexts)
+    symbols = {name: id for name, id in ids.items() if name not in mark_names}
+    marks = {name: id for name, id in ids.items() if name in mark_names}
+    end_token = len(ids)
+    terminal_vocabulary = _core.TokenVocabulary([None] * end_token, [end_token], end_token + 1, _TABLE_BYTES)
+    target = Target(terminal_vocabulary, {name: [id] for name, id in ids.items()}, [end_token])
     parser = compile_native(replace(grammar, lexer=None), target, limits)
     terminal_rules = [
         _compile_terminal(terminal.name, terminal.item, vocabulary, limits) for terminal in lexer.terminals
@@ -77,8 +77,8 @@ def compile_lexed(
             ],
             lexer.contextual,
             [
-                (_numbers_of(row, terminal_numbers), _numbers_of(last, terminal_numbers))
-                for row, last in lexer.rows.items()
+                (_numbers_of(row, terminal_numbers), _numbers_of(preceding, terminal_numbers))
+                for row, preceding in lexer.rows.items()
             ],
             None if lexer.indentation is None else _to_native(lexer.indentation, terminal_numbers, symbols),
             vocabulary,

@@ -31,7 +31,7 @@ from guided.meter import limit_compilation, seconds_left, spend
 __all__ = ["CompiledTable", "compile_stored"]
 
 _REFUSALS = (GuidedError, LookupError, OverflowError, TypeError, ValueError)
-_Bounds: TypeAlias = tuple[int, float, int, int, int]
+_NativeLimits: TypeAlias = tuple[int, float, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class _TableCompiler:
             schemas = {name: embedded[row] for name, row in table.schemas}
             if table.has_lexer:
                 native: _core.Compiled = table.compile_lexer(
-                    native_encoding(UTF8), self.target.vocabulary, self._bounds()
+                    native_encoding(UTF8), self.target.vocabulary, self._native_limits()
                 )
             else:
                 native = self._compile_rules(table, read_row, origins, prefix)
@@ -85,7 +85,7 @@ class _TableCompiler:
             return None
         return CompiledTable(native, table.start, table.rules, origins, schemas)
 
-    def _bounds(self) -> _Bounds:
+    def _native_limits(self) -> _NativeLimits:
         limits = self.limits
         return limits.states, seconds_left(limits.seconds), limits.memory, limits.work, limits.call_work
 
@@ -96,7 +96,7 @@ class _TableCompiler:
         digests = [blake2b(bytes.fromhex(content), digest_size=16).digest() for _, content, _, _ in later]
         return table.compile_rules(
             builder.builder, native_encoding(UTF8), lambda row: builder.add_checked(read_row(row)), target.vocabulary,
-            target.special_ids, sorted(target.end_tokens), self._bounds(), prefix, digests,
+            target.special_ids, sorted(target.end_tokens), self._native_limits(), prefix, digests,
             self._later_compiler(later, origins) if later else None,
         )  # fmt: skip
 

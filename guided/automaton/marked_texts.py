@@ -29,8 +29,8 @@ def mark_texts(node: Substrings, limits: Limits, earlier_length: int) -> tuple[l
     """Return the texts, and whether they have marks. `earlier_length`: the number of characters in earlier nodes.
 
     Raises:
-        ValueError: all texts are empty, or a text contains a surrogate. LimitExceeded: the automaton would be too
-            large.
+        ValueError: all texts are empty, or a text contains a surrogate.
+        LimitExceeded: the automaton would be too large.
     """
     size = sum(map(len, node.texts))
     if earlier_length + size > limits.states:  # a lower bound: a state for each character; the core counts exactly

@@ -198,7 +198,7 @@ class Language:
                         todo.append(((body,), call, scopes))
                     calls[call].add((rest_after_call + tail, owner))
             else:
-                todo.extend((first + tail, owner, scopes) for first in self._terms.expand(head))
+                todo.extend((expansion + tail, owner, scopes) for expansion in self._terms.expand(head))
         items = {
             (rest, owner if isinstance(owner, Return) else self._return(owner, calls), scopes)
             for rest, owner, scopes in waiting_items
@@ -258,19 +258,19 @@ class Language:
 
     def _return(self, callee: Call | None, calls: Calls) -> Return:
         """The return of a call of `callee`. It keeps only the part of `calls` that is reachable from `callee`."""
-        reached: dict[Call | None, frozenset[tuple[Rest, Owner]]] = {}
+        reachable: dict[Call | None, frozenset[tuple[Rest, Owner]]] = {}
         todo = [callee]
         while todo:
             call = todo.pop()
-            if call not in reached:
-                reached[call] = frozenset(self._resumptions(call, calls))
-                todo.extend(owner for _, owner in reached[call] if not isinstance(owner, Return))
+            if call not in reachable:
+                reachable[call] = frozenset(self._resumptions(call, calls))
+                todo.extend(owner for _, owner in reachable[call] if not isinstance(owner, Return))
         # If all owners are returns, the callee does not matter: equal continuations become the same object.
-        if all(isinstance(owner, Return) for _, owner in reached[callee]):
-            callee, reached = None, {None: reached[callee]}
-        key = (callee, frozenset(reached.items()))
+        if all(isinstance(owner, Return) for _, owner in reachable[callee]):
+            callee, reachable = None, {None: reachable[callee]}
+        key = (callee, frozenset(reachable.items()))
         if key not in self._returns:
-            self._returns[key] = Return(callee, reached, self._estimate_sizes(reached)[callee])
+            self._returns[key] = Return(callee, reachable, self._estimate_sizes(reachable)[callee])
         return self._returns[key]
 
     def _estimate_sizes(self, calls: Calls) -> dict[Call | None, int]:

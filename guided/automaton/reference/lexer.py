@@ -129,7 +129,7 @@ class LexedLanguage:
     def can_continue(self, state: LexedState) -> bool:
         """Whether the current lexeme can end as a terminal that is allowed here. If not, no output begins like this.
 
-        Even if so, there may be no completion; `step` searches for one.
+        If it can, there may still be no completion; `step` searches for one.
         """
         return any(not reading.has_started or any(self._allowed_endings(reading)) for reading in state)
 
@@ -241,9 +241,9 @@ class LexedLanguage:
         return Tokenization(position, False, tuple(matches), tuple(keywords), competitors)
 
     def _find_candidates(self, parser: ParserState) -> frozenset[str]:
-        """The terminals that the parser can accept, and those that `Lexer.contexts` adds for its acceptable marks.
+        """The terminals that the parser can accept, and those that `Lexer.contexts` adds for the marks that it accepts.
 
-        If the set of marks is not a key of `contexts`, the largest keys in this set apply.
+        If the set of these marks is not a key of `contexts`, the largest keys that are subsets of it apply.
         """
         if not self._lexer.contextual:
             return frozenset(self._numbers)
@@ -313,7 +313,7 @@ class LexedLanguage:
 
 
 def _advance(matches: tuple[Match, ...], byte: int) -> tuple[Match, ...]:
-    """The matches after `byte`, up to the first terminal that matches here: the others can no longer win."""
+    """The matches after `byte`, up to the first terminal that matches here: later terminals can no longer win."""
     out: list[Match] = []
     for terminal, run in matches:
         after = [(terminal, next_run) for next_run in run.step(byte)]

@@ -86,20 +86,21 @@ def seq(items: Iterable[Node]) -> Node:
 
 def alt(items: Iterable[Node]) -> Node:
     """Union."""
-    parts = {part for item in items for part in (item.items if isinstance(item, Alt) else (item,))}
-    if EVERYTHING in parts:
+    operands = {operand for item in items for operand in (item.items if isinstance(item, Alt) else (item,))}
+    if EVERYTHING in operands:
         return EVERYTHING
-    return parts.pop() if len(parts) == 1 else Alt(tuple(sorted(parts, key=hash)))
+    return operands.pop() if len(operands) == 1 else Alt(tuple(sorted(operands, key=hash)))
 
 
 def intersect(items: Iterable[Node]) -> Node:
     """Intersection."""
-    parts = {part for item in items for part in (item.items if isinstance(item, And) else (item,))} - {EVERYTHING}
-    if EMPTY in parts:
+    operands = {operand for item in items for operand in (item.items if isinstance(item, And) else (item,))}
+    operands -= {EVERYTHING}
+    if EMPTY in operands:
         return EMPTY
-    if not parts:
+    if not operands:
         return EVERYTHING
-    return parts.pop() if len(parts) == 1 else And(tuple(sorted(parts, key=hash)))
+    return operands.pop() if len(operands) == 1 else And(tuple(sorted(operands, key=hash)))
 
 
 def complement(item: Node) -> Node:
@@ -195,20 +196,20 @@ def derive(node: Node, point: int) -> Node:
     """
     match node:
         case Chars(ranges):
-            at = bisect_right(ranges, (point, 0x110000)) - 1
-            return EPSILON if at >= 0 and point <= ranges[at][1] else EMPTY
+            index = bisect_right(ranges, (point, 0x110000)) - 1
+            return EPSILON if index >= 0 and point <= ranges[index][1] else EMPTY
         case Text(text):
             return Text(text[1:]) if text and ord(text[0]) == point else EMPTY
         case Automaton(states, start):
             targets = [to for low, high, to in states[start][1] if low <= point <= high]
             return Automaton(states, targets[0]) if targets else EMPTY
         case Seq(items):
-            parts = []
+            alternatives = []
             for i, item in enumerate(items):
-                parts.append(seq((derive(item, point), *items[i + 1 :])))
+                alternatives.append(seq((derive(item, point), *items[i + 1 :])))
                 if not nullable(item):
                     break
-            return alt(parts)
+            return alt(alternatives)
         case Alt(items):
             return alt(derive(item, point) for item in items)
         case Repeat(item, low, high):
@@ -314,7 +315,7 @@ class Spelling:
         self._runs: dict[tuple[Node, int | None, int, int], Run] = {}
 
     def run(self, term: Node, form: int | None = None, digit: int = 0, value: int = 0) -> Run:
-        """The run with these fields (see `Run`). For equal fields, it is the same object."""
+        """The run with these fields (see `Run`). Runs with equal fields are the same object."""
         key = (term, form, digit, value)
         if key not in self._runs:
             self._runs[key] = Run(self, *key)
@@ -349,8 +350,8 @@ class Spelling:
             cuts = sorted({0, 0x110000, *_boundaries(term)})
             for low, end in pairwise(cuts):
                 spend()
-                if part := _overlap(((low, end - 1),), self.characters):
-                    groups.setdefault(derive(term, part[0][0]), []).extend(part)
+                if interval := _overlap(((low, end - 1),), self.characters):
+                    groups.setdefault(derive(term, interval[0][0]), []).extend(interval)
             groups.pop(EMPTY, None)
             self._derivatives[term] = tuple((_union(ranges), rest) for rest, ranges in groups.items())
         return self._derivatives[term]

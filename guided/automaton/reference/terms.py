@@ -215,12 +215,12 @@ class Terms:
 
     # ---- facts
 
-    def _add_least_fixpoint(self, holds: Callable[[Node], bool], names: set[str]) -> None:
-        """Compute a least fixpoint: add rules to `names` until no other rule satisfies `holds`, which reads `names`."""
+    def _add_least_fixpoint(self, has_property: Callable[[Node], bool], names: set[str]) -> None:
+        """Compute a least fixpoint: add rules to `names` until no other rule has the property, which reads `names`."""
         has_grown = True
         while has_grown:
             self._productive_cache.clear()
-            new_names = {name for name, node in self.rules.items() if name not in names and holds(node)}
+            new_names = {name for name, node in self.rules.items() if name not in names and has_property(node)}
             names |= new_names
             has_grown = bool(new_names)
 

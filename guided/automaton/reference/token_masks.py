@@ -139,7 +139,7 @@ class ReferenceGrammar:
         return None if min_tokens is None else min_tokens + 1
 
     def budget_mask(self, state: State, n: int) -> set[int]:
-        """The ids that are allowed next if the output must be complete within `n` tokens, including this one."""
+        """The ids that are allowed next if the output must end within `n` tokens, including the end token."""
         allowed = set()
         for token in self._ids():
             next_state = self.accept_token(state, token)

@@ -38,10 +38,10 @@ int32_t CompetingTerminals::add(int32_t competing, int32_t lexeme) {
   const int32_t competitor = lexemes_.state(lexeme).competitor;
   if (competitor == kNoLexeme) return competing;
   const uint64_t key = pair_key(competing, competitor);
-  if (const auto it = added_.find(key); it != added_.end()) return it->second;
+  if (const auto it = extended_sets_.find(key); it != extended_sets_.end()) return it->second;
   std::vector<int32_t> all = sets_[competing];
   all.push_back(competitor);
-  return added_[key] = intern(std::move(all));
+  return extended_sets_[key] = intern(std::move(all));
 }
 
 int32_t CompetingTerminals::intern(std::vector<int32_t>&& competing) {
@@ -68,35 +68,37 @@ int32_t EnduringCompetitors::find_hindering(int32_t competing, int32_t last) {
   if (const auto it = hindering_.find(key); it != hindering_.end()) return it->second;
   int32_t out = 0;
   for (int32_t competitor : std::vector<int32_t>(competing_.members(competing)))
-    if (!endures(competitor, last)) out = competing_.add(out, competitor);
+    if (!never_matches(competitor, last)) out = competing_.add(out, competitor);
   return hindering_[key] = out;
 }
 
-bool EnduringCompetitors::endures(int32_t competitor, int32_t begin) {
+bool EnduringCompetitors::never_matches(int32_t competitor, int32_t begin) {
   const uint64_t key = pair_key(competitor, begin);
-  const auto [it, added] = endures_.try_emplace(key, false);
+  const auto [it, added] = never_matches_.try_emplace(key, false);
   if (!added) return it->second;
   using Node = std::pair<int32_t, int32_t>;  // the last terminal, or kNoTerminal after a separator; the competitor
   std::set<Node> visited;
   std::vector<Node> todo;
-  auto reach = [&](int32_t last, int32_t competing) {
+  auto add_if_unmatched = [&](int32_t last, int32_t competing) {
     if (competing == kDropped) return false;
     if (competing != 0 && visited.emplace(last, competing).second) todo.emplace_back(last, competing);
     return visited.size() <= kMaxVisited;
   };
-  reach(begin, competing_.add(0, competitor));
+  add_if_unmatched(begin, competing_.add(0, competitor));
   while (!todo.empty()) {
     const auto [last, competing] = todo.back();
     todo.pop_back();
     for (const std::string& separator : separators_)
-      if (!reach(kNoTerminal, competing_.advance(competing, separator))) return false;
-    if (last == newline_ && newline_ != kNoTerminal && !reach(last, competing_.advance(competing, uint8_t{' '})))
+      if (!add_if_unmatched(kNoTerminal, competing_.advance(competing, separator))) return false;
+    if (last == newline_ && newline_ != kNoTerminal &&
+        !add_if_unmatched(last, competing_.advance(competing, uint8_t{' '})))
       return false;
     for (const auto& [terminal, text] : texts_)
-      if ((last == kNoTerminal || can_follow_(last, terminal)) && !reach(terminal, competing_.advance(competing, text)))
+      if ((last == kNoTerminal || can_follow_(last, terminal)) &&
+          !add_if_unmatched(terminal, competing_.advance(competing, text)))
         return false;
   }
-  return endures_[key] = true;
+  return never_matches_[key] = true;
 }
 
 }  // namespace guided

@@ -67,7 +67,7 @@ class CompetingTerminals {
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> ids_;
   std::vector<std::unique_ptr<ByteSet>> surviving_bytes_;
   std::vector<std::unique_ptr<std::array<int32_t, 256>>> rows_;  // by set: the set after each byte, or kUnknown
-  std::unordered_map<uint64_t, int32_t> added_;                  // by set and lexeme
+  std::unordered_map<uint64_t, int32_t> extended_sets_;          // by set and competitor: the set that has both
 };
 
 // Finds the competing terminals that never match while sure texts are written.
@@ -100,15 +100,15 @@ class EnduringCompetitors {
   int32_t find_hindering(int32_t competing, int32_t last = kNoTerminal);
 
  private:
-  bool endures(int32_t competitor, int32_t last);
+  bool never_matches(int32_t competitor, int32_t last);
 
   CompetingTerminals& competing_;
   const int32_t newline_;
   const std::function<bool(int32_t, int32_t)> can_follow_;
   std::vector<std::pair<int32_t, std::string>> texts_;
   std::vector<std::string> separators_;
-  std::unordered_map<uint64_t, bool> endures_;       // by lexer state and last terminal
-  std::unordered_map<uint64_t, int32_t> hindering_;  // by set and last terminal
+  std::unordered_map<uint64_t, bool> never_matches_;  // by lexer state and last terminal
+  std::unordered_map<uint64_t, int32_t> hindering_;   // by set and last terminal
 };
 
 }  // namespace guided

@@ -25,10 +25,10 @@ void Followers::add(Bits& sets, int32_t set, int32_t symbol) {
   word |= bit;
 }
 
-void Followers::add_all(Bits& to, int32_t set, const Bits& from, int32_t other) {
+void Followers::add_all(Bits& to, int32_t to_set, const Bits& from, int32_t from_set) {
   for (size_t w = 0; w < words_; ++w) {
-    uint64_t& word = to[static_cast<size_t>(set) * words_ + w];
-    const uint64_t new_bits = from[static_cast<size_t>(other) * words_ + w] & ~word;
+    uint64_t& word = to[static_cast<size_t>(to_set) * words_ + w];
+    const uint64_t new_bits = from[static_cast<size_t>(from_set) * words_ + w] & ~word;
     has_changed_ |= new_bits != 0;
     word |= new_bits;
   }

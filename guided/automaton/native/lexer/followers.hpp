@@ -1,8 +1,9 @@
 // Finds the terminals that can be adjacent.
 //
 // In: the rules, compiled over terminals. Out: the symbols with which a text can begin, and for each symbol the symbols
-// that can directly follow it. The result may be a superset, because callers of a rule are not distinguished. These are
-// FIRST and FOLLOW sets (Aho, Lam, Sethi and Ullman, section 4.4.2), over the positions of the rules' automata.
+// that can directly follow it. The result may be a superset, because callers of a rule are not distinguished. The
+// results are FIRST and FOLLOW sets (Aho, Lam, Sethi and Ullman, section 4.4.2), over the positions of the rules'
+// automata.
 // Cost: passes over all positions until nothing changes; a bit for each pair of a position and a symbol.
 #pragma once
 
@@ -29,7 +30,7 @@ class Followers {
     return sets[static_cast<size_t>(set) * words_ + symbol / 64] >> (symbol % 64) & 1;
   }
   void add(Bits& sets, int32_t set, int32_t symbol);
-  void add_all(Bits& to, int32_t set, const Bits& from, int32_t other);
+  void add_all(Bits& to, int32_t to_set, const Bits& from, int32_t from_set);
   void update(const Grammar& rules, int32_t position);
 
   const int32_t start_;  // the position at which texts begin, or -1
@@ -39,18 +40,7 @@ class Followers {
   std::vector<uint8_t> ends_;               // by position: an end of the rule is reachable without a symbol
 };
 
-// Finds the terminals that the lexer may try at one position.
-//
-// In: the symbols that can be adjacent (`Followers`), and the contexts of the lexer. Out: for each terminal, the
-// terminals that may be tried directly after it, and those that may be tried at the same position. The results may be
-// supersets, because callers of a rule are not distinguished. Ignored terminals are tried everywhere.
-//
-// So a terminal that Lark tries only at the beginning of a text does not interfere with terminals elsewhere.
-//
-// If the contexts have the rows of Lark's table, they replace the adjacent symbols, which do not distinguish the rules
-// that contain a terminal: after the `}` of a template in JavaScript, its characters are tried; not after other `}`.
-//
-// Cost: two rows of bits per terminal. With more than kMaxTerminals terminals, all count as tried everywhere.
+// A set of terminals, as bits.
 class TerminalSet {
  public:
   explicit TerminalSet(size_t count = 0, bool all = false) : words_((count + 63) / 64, all ? ~uint64_t{0} : 0) {}
@@ -74,6 +64,20 @@ class TerminalSet {
   std::vector<uint64_t> words_;
 };
 
+// Finds the terminals that the lexer may try at one position.
+//
+// In: the symbols that can be adjacent (`Followers`), and the contexts of the lexer. Out: for each terminal, the
+// terminals that may be tried directly after it, and those that may be tried at the same position. The results may be
+// supersets, because callers of a rule are not distinguished. Ignored terminals are tried everywhere.
+//
+// Without this distinction, a terminal that Lark tries only at the beginning of a text would compete with terminals
+// elsewhere.
+//
+// If the contexts have the rows of Lark's table, the rows are used instead of adjacent symbols, because they
+// distinguish the rules that contain a terminal. For example, in JavaScript, the characters of a template are tried
+// after the `}` of an expression in the template, but not after other `}`.
+//
+// Cost: two rows of bits per terminal. With more than kMaxTerminals terminals, all count as tried everywhere.
 class TriedTerminals {
  public:
   TriedTerminals(const Followers& followers, const LexerContexts& contexts, const Lexemes& lexemes);

@@ -29,22 +29,22 @@ constexpr int64_t kMaxSteps = 1 << 20;
 void SafeWitnesses::allow_harmless_separator() {
   if (lexemes_.indentation().is_given) return;
   std::vector<std::pair<int32_t, OpenTerminals>> unseparated;
-  std::vector<std::string> used;
+  std::vector<std::string> texts_in_use;
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
     if (texts_[t].empty()) continue;
     OpenTerminals open = open_after(texts_[t], t);
     if (!needs_separator(t, open)) continue;
     if (const Separator* separator = find_separator(t, open))
-      used.push_back(separator->text);
+      texts_in_use.push_back(separator->text);
     else
       unseparated.emplace_back(t, std::move(open));
   }
-  sort_unique(used);
+  sort_unique(texts_in_use);
   steps_left_ = kMaxSteps;
   bool is_done = unseparated.empty();
   for (Separator& separator : separators_) {
     if (is_done) return;
-    std::vector<std::string> separator_texts = used;
+    std::vector<std::string> separator_texts = texts_in_use;
     separator_texts.push_back(separator.text);
     for (const auto& [terminal, open] : unseparated) {
       if (!all_die_in_text(open, separator.text) ||

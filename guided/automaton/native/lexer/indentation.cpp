@@ -30,11 +30,11 @@ void BlockLevels::find_rules_with_lines() {
     has_changed = false;
     for (const Position& p : rules_.positions) {
       if (has_lines_[p.rule]) continue;
-      bool found = false;
-      for (const TokenEdge& edge : rules_.tokens_of(p)) found |= is_line_symbol(edge.token);
-      for (const CallEdge& call : rules_.calls_of(p)) found |= has_lines_[call.rule] != 0;
-      has_lines_[p.rule] = found;
-      has_changed |= found;
+      bool reads_lines = false;
+      for (const TokenEdge& edge : rules_.tokens_of(p)) reads_lines |= is_line_symbol(edge.token);
+      for (const CallEdge& call : rules_.calls_of(p)) reads_lines |= has_lines_[call.rule] != 0;
+      has_lines_[p.rule] = reads_lines;
+      has_changed |= reads_lines;
     }
   }
 }

@@ -1,4 +1,5 @@
-// Indentation: which terminals form lines and blocks, and how wide and deep these may be (guided/ir/indentation.py).
+// Indentation: which terminals form lines and blocks, how wide lines may be, and how deep blocks may nest
+// (guided/ir/indentation.py).
 //
 // Outside brackets, a lexeme of `newline` that contains a line feed is a *line*. Its width is the width of the text
 // after its last line feed. The labels of lexemes are the terminals, followed by the lines in order of width.
@@ -18,7 +19,7 @@ struct Indentation {
   int32_t newline = kNoTerminal;                         // a terminal
   int32_t indent = kNoTerminal, dedent = kNoTerminal;    // symbols of the rules
   std::vector<uint8_t> opens, closes;                    // by terminal: it is an opening or closing bracket
-  int32_t tab = 8, most_levels = 100, most_width = 400;  // levels: of the stack of widths, including the first
+  int32_t tab = 8, most_levels = 100, most_width = 400;  // most_levels: the most widths on the stack
   int32_t terminals = 0;                                 // the number of terminals
 
   bool is_line(int32_t label) const { return is_given && label >= terminals; }

@@ -26,15 +26,17 @@ SequenceCosts* LastingCompetitors::find_costs(int32_t competing) {
   if (!is_new) return it->second;
   std::vector<int64_t> weights = find_weights(competing);
   if (weights.empty()) return nullptr;
-  for (Costs& known : costs_)
-    if (known.weights == weights) return it->second = known.costs.get();
+  for (Costs& existing : costs_)
+    if (existing.weights == weights) return it->second = existing.costs.get();
   if (costs_.size() == kMaxCosts) return nullptr;
-  Costs& made = costs_.emplace_back(Costs{std::move(weights), nullptr});
-  made.costs = std::make_unique<SequenceCosts>(rules_, lexemes_.indentation(), levels_, made.weights, no_lines_);
-  return it->second = made.costs.get();
+  Costs& new_costs = costs_.emplace_back(Costs{std::move(weights), nullptr});
+  new_costs.costs =
+      std::make_unique<SequenceCosts>(rules_, lexemes_.indentation(), levels_, new_costs.weights, no_lines_);
+  return it->second = new_costs.costs.get();
 }
 
-// Returns a weight for each terminal: 1 if it can be written while the competitors last. Empty if they may end.
+// Returns a weight for each terminal: 1 if it can be written while the competitors last, otherwise kNever. Empty if the
+// competitors may end.
 std::vector<int64_t> LastingCompetitors::find_weights(int32_t competing) {
   struct Reader {
     TerminalAutomaton* automaton;
@@ -51,13 +53,13 @@ std::vector<int64_t> LastingCompetitors::find_weights(int32_t competing) {
   std::vector<int64_t> weights(symbols_, kNever);
   std::vector<Pair> todo;
   std::set<Pair> seen;
-  std::set<int32_t> begun;  // sets of competitors with which lexemes have begun
-  auto reach = [&](const Pair& pair) {
+  std::set<int32_t> visited_sets;  // sets of competitors with which lexemes have begun
+  auto add_pair = [&](const Pair& pair) {
     if (seen.insert(pair).second) todo.push_back(pair);
   };
   auto begin_lexemes = [&](int32_t set) {
-    if (!begun.insert(set).second) return;
-    for (size_t r = 0; r < readers.size(); ++r) reach({static_cast<int32_t>(r), readers[r].automaton->start(), set});
+    if (!visited_sets.insert(set).second) return;
+    for (size_t r = 0; r < readers.size(); ++r) add_pair({static_cast<int32_t>(r), readers[r].automaton->start(), set});
   };
   begin_lexemes(competing);
   while (!todo.empty()) {
@@ -70,7 +72,7 @@ std::vector<int64_t> LastingCompetitors::find_weights(int32_t competing) {
     bytes.each([&](uint8_t byte) {
       const int32_t next = may_end ? static_cast<int32_t>(kDropped) : competing_.advance(pair.competing, byte);
       may_end = may_end || next == 0;
-      if (next > 0) reach({pair.reader, automaton.step(pair.state, byte), next});
+      if (next > 0) add_pair({pair.reader, automaton.step(pair.state, byte), next});
     });
     if (may_end) return {};
     if (automaton.matches(pair.state)) {

@@ -1,9 +1,9 @@
 // Proves that an output has no completion because competing terminals last to its end.
 //
 // Problem. A grammar ends with a line feed and ignores comments, `//[^\n]*\n` and `/\*...\*/`. In `a//*b*/`, read as
-// `a`, `/` and a block comment, the line comment still competes. Only a line feed ends it, but then it matches, so this
-// reading was wrong. So the rest of the output must do without a line feed, and this is impossible. A search for a
-// completion would try longer and longer texts.
+// `a`, `/` and a block comment, the line comment still competes. Only a line feed ends it, but then it matches, which
+// refutes this reading. So the rest of the output would have to do without a line feed, although the grammar ends with
+// one. A search for a completion would try longer and longer texts.
 //
 // In: a set of competing terminals. Out: the weights of sequences of terminals (sequence_costs.hpp) with which the
 // competitors last. If no such sequence completes the parse, there is no completion.

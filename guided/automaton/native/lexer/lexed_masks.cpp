@@ -36,8 +36,8 @@ void LexedMasks::add_special_tokens(int32_t state, int64_t max_rest, uint32_t* r
 // Adds the tokens of a table after which at most `max_rest` tokens are needed.
 void LexedMasks::add_within_budget(int32_t place, const Table& table, int64_t max_rest, uint32_t* row) {
   CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
-  for (const Table* part : table.parts) add_within_budget(place, *part, max_rest, row);
-  if (!table.parts.empty()) return;
+  for (const Table* group_table : table.group_tables) add_within_budget(place, *group_table, max_rest, row);
+  if (!table.group_tables.empty()) return;
   for (const LexerTables::Group& group : tables_.groups(table)) {
     if (rests_.distance(place, group.unfinished) <= max_rest) group.tokens.add_to(row);
   }
@@ -67,12 +67,13 @@ int64_t LexedMasks::max_rest_after(int32_t state) {
 int64_t LexedMasks::max_rest_after(int32_t place, const Table& table) {
   CallMeter::work(kLookup * static_cast<int64_t>(1 + table.ends.size()));
   int64_t max_rest = 0;
-  for (const Table* part : table.parts) max_rest = std::max(max_rest, max_rest_after(place, *part));
+  for (const Table* group_table : table.group_tables)
+    max_rest = std::max(max_rest, max_rest_after(place, *group_table));
   if (const int64_t bound = max_rest_staying(place, table); bound < kNever) {
     max_rest = std::max(max_rest, bound);
     for (const UnfinishedLexeme& unfinished : table.unproven)
       if (const int64_t rest = rests_.distance(place, unfinished); rest < kNever) max_rest = std::max(max_rest, rest);
-  } else if (table.parts.empty()) {
+  } else if (table.group_tables.empty()) {
     for (const LexerTables::Group& group : tables_.groups(table))
       if (const int64_t rest = rests_.distance(place, group.unfinished); rest < kNever)
         max_rest = std::max(max_rest, rest);
@@ -148,8 +149,8 @@ void LexedMasks::fill(int32_t state, int64_t max_rest, uint32_t* row) {
 
 void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   CallMeter::work(kLookup);
-  for (const Table* part : table.parts) add(place, *part, row);
-  if (!table.parts.empty()) return;
+  for (const Table* group_table : table.group_tables) add(place, *group_table, row);
+  if (!table.group_tables.empty()) return;
   const Share& cached = share(top(place), table);
   if (!cached.is_usable) return add_from_place(place, table, row);
   find_staying(place, table).add_to(row);
@@ -160,7 +161,7 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   for (const Sequence& each : cached.sequences) {
     const int32_t from = each.prefix < 0 ? place : next_places[each.prefix];
     next_places.push_back(from == kDead ? from : readings_.after_lexeme(from, each.end->label, each.end->is_ignored));
-    if (each.leaves && next_places.back() != kDead) add_after(next_places.back(), *each.end, row);
+    if (each.leaves_top && next_places.back() != kDead) add_after(next_places.back(), *each.end, row);
   }
 }
 
@@ -183,10 +184,10 @@ void LexedMasks::add_after(int32_t next_place, const LexerTables::End& end, uint
 const LexedMasks::Share& LexedMasks::share(int32_t top, const Table& table) {
   const uint64_t key = pair_key(top, table.number);
   if (const int32_t* number = share_numbers_.find(key)) return shares_[static_cast<size_t>(*number)];
-  Share found = build_share(top, table);
-  memory_ += 128 + found.tokens.size() * sizeof(void*) + found.sequences.size() * sizeof(Sequence);
+  Share built = build_share(top, table);
+  memory_ += 128 + built.tokens.size() * sizeof(void*) + built.sequences.size() * sizeof(Sequence);
   share_numbers_.set(key, static_cast<int32_t>(shares_.size()));
-  return shares_.emplace_back(std::move(found));
+  return shares_.emplace_back(std::move(built));
 }
 
 LexedMasks::Share LexedMasks::build_share(int32_t top, const Table& table) {
@@ -204,7 +205,7 @@ int32_t LexedMasks::PendingSequence::add_to(std::vector<Sequence>& sequences) {
   return number = static_cast<int32_t>(sequences.size()) - 1;
 }
 
-// Follows one end from a place within a top, which the sequence `prefix` has reached.
+// Follows one end of a table from the place `from`, which the sequence `prefix` reaches within the top.
 void LexedMasks::follow_end(int32_t from, const LexerTables::End& end, PendingSequence* prefix, Share& out) {
   const bool is_line = places_.indentation().is_line(end.label);
   const int32_t next_place = is_line ? from : readings_.after_lexeme(from, end.label, end.is_ignored);
@@ -226,21 +227,24 @@ bool LexedMasks::follow_rest(int32_t next_place, const LexerTables::End& end, Pe
   bool is_usable = true;
   for (size_t i = 0; is_usable && i < tables.size(); ++i) {
     CallMeter::work(kLookup);
-    for (const Table* part : tables[i]->parts) tables.push_back(part);  // GCC 13 warns about `insert` here
-    if (!tables[i]->parts.empty()) continue;
+    for (const Table* group_table : tables[i]->group_tables)
+      tables.push_back(group_table);  // GCC 13 warns about `insert` here
+    if (!tables[i]->group_tables.empty()) continue;
     const Share& rest = share(top(next_place), *tables[i]);
     is_usable = rest.is_usable && tables[i]->unproven.empty();
     if (is_usable) out.tokens.push_back(&tables[i]->stay);
     out.tokens.insert(out.tokens.end(), rest.tokens.begin(), rest.tokens.end());
-    std::vector<std::pair<int32_t, PendingSequence>> reached;  // by sequence of `rest`
-    reached.reserve(rest.sequences.size());
+    std::vector<std::pair<int32_t, PendingSequence>> sequence_ends;  // by sequence of `rest`: the place after it
+    sequence_ends.reserve(rest.sequences.size());
     for (const Sequence& each : rest.sequences) {
-      auto [from, prefix] = each.prefix < 0 ? std::pair{next_place, &sequence}
-                                            : std::pair{reached[each.prefix].first, &reached[each.prefix].second};
-      if (each.leaves && from != kDead) follow_end(from, *each.end, prefix, out);
-      const bool is_prefix = !each.leaves && from != kDead;
-      reached.emplace_back(is_prefix ? readings_.after_lexeme(from, each.end->label, each.end->is_ignored) : kDead,
-                           PendingSequence{prefix, each.end});
+      auto [from, prefix] = each.prefix < 0
+                                ? std::pair{next_place, &sequence}
+                                : std::pair{sequence_ends[each.prefix].first, &sequence_ends[each.prefix].second};
+      if (each.leaves_top && from != kDead) follow_end(from, *each.end, prefix, out);
+      const bool is_prefix = !each.leaves_top && from != kDead;
+      sequence_ends.emplace_back(
+          is_prefix ? readings_.after_lexeme(from, each.end->label, each.end->is_ignored) : kDead,
+          PendingSequence{prefix, each.end});
     }
   }
   return is_usable;

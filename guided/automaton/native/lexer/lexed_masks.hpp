@@ -60,7 +60,7 @@ class LexedMasks {
   struct Sequence {
     int32_t prefix;               // the index of the sequence without its last lexeme; -1: none
     const LexerTables::End* end;  // the end of the last lexeme
-    bool leaves;
+    bool leaves_top;              // false: only a prefix of other sequences
   };
   struct Share {
     bool is_usable = false;               // nothing but `sequences` depends on the stack below the top

@@ -10,8 +10,8 @@ namespace guided {
 
 namespace {
 constexpr size_t kMaxLexerStates = 2048;   // the limit on the lexer states that one search visits
-constexpr size_t kMaxFreeEndStates = 256;  // the same for a search for one end
-constexpr int64_t kEndSearchWork = 24;     // units of CallMeter for each state of these searches
+constexpr size_t kMaxFreeEndStates = 256;  // the same limit for a search for a free end
+constexpr int64_t kEndSearchWork = 24;     // units of CallMeter for each state that either search visits
 }  // namespace
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
@@ -63,7 +63,7 @@ bool LexemeEnds::record_line(const std::vector<Node>& nodes, int32_t node, int32
   int64_t& min_width = entry(path[0]).min_width;
   min_width = std::min<int64_t>(min_width, has_line_feed ? 0 : std::max(0, lexemes_.state(path[0].lexeme).width));
   const bool ends_with_line_feed = !text.empty() && text.back() == '\n';
-  if (!sure_texts_.is_line(pending) || !(text.empty() || ends_with_line_feed)) return false;
+  if (!sure_texts_.may_follow_line(pending) || !(text.empty() || ends_with_line_feed)) return false;
   for (size_t k = 0; k < path.size(); ++k) {
     Ends& ends = entry(path[k]);
     const std::string rest = text.substr(k);
@@ -103,9 +103,9 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
     const UnfinishedLexeme current = nodes[i].unfinished;
     CallMeter::work(kEndSearchWork);
     const LexemeState& state = lexemes_.state(current.lexeme);
-    const auto known = free_ends_.find(pair_key(current.lexeme, current.competing));
-    if (known != free_ends_.end() && known->second.is_found()) {
-      record_free_end(nodes, i, FreeEnd(known->second));
+    const auto known_end = free_ends_.find(pair_key(current.lexeme, current.competing));
+    if (known_end != free_ends_.end() && known_end->second.is_found()) {
+      record_free_end(nodes, i, FreeEnd(known_end->second));
       break;
     }
     if (state.label != kNoTerminal && !lexemes_.indentation().is_line(state.label)) {
@@ -128,7 +128,7 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
 }
 
 const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
-  if (const Ends& found = entry(from); found.is_searched) return found.list;
+  if (const Ends& known_ends = entry(from); known_ends.is_searched) return known_ends.list;
   std::vector<Node> nodes{{from, -1, 0}};
   std::set<std::tuple<int32_t, int32_t, bool>> seen{
       {lexemes_.state(from.lexeme).representative, from.competing, false}};
@@ -137,12 +137,14 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   const size_t wanted_count =
       static_cast<size_t>(std::ranges::count_if(unfinished.open_matches, is_wanted) +
                           std::ranges::count_if(unfinished.keywords, is_wanted) + (unfinished.label != kNoTerminal));
-  std::vector<std::pair<int32_t, bool>> found;             // labels with an end that demands at most one token
+  std::vector<std::pair<int32_t, bool>> settled_labels;    // labels with an end that demands at most one token
   std::map<std::pair<int32_t, bool>, int64_t> min_demand;  // by label: the smallest demand of its ends so far
   auto has = [](const auto& labels, const auto& label) { return std::ranges::find(labels, label) != labels.end(); };
   std::vector<End> all;
   int32_t i = 0;
-  for (; i < static_cast<int32_t>(nodes.size()) && found.size() < wanted_count && nodes.size() < kMaxLexerStates; ++i) {
+  for (;
+       i < static_cast<int32_t>(nodes.size()) && settled_labels.size() < wanted_count && nodes.size() < kMaxLexerStates;
+       ++i) {
     const UnfinishedLexeme current = nodes[i].unfinished;
     CallMeter::work(kEndSearchWork);
     const LexemeState& state = lexemes_.state(current.lexeme);
@@ -152,16 +154,16 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
     if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.is_ignored, 0, pending});
     const int64_t demanded =
         demand({.label = state.label, .is_ignored = state.is_ignored, .tokens = 0, .competing = pending}).tokens;
-    const auto min = min_demand.find(label);
-    if (is_line && !has(found, label)) {
-      if (record_line(nodes, i, pending)) found.push_back(label);
-    } else if (state.label != kNoTerminal && !has(found, label) &&
-               (min == min_demand.end() || demanded < min->second)) {
+    const auto previous = min_demand.find(label);
+    if (is_line && !has(settled_labels, label)) {
+      if (record_line(nodes, i, pending)) settled_labels.push_back(label);
+    } else if (state.label != kNoTerminal && !has(settled_labels, label) &&
+               (previous == min_demand.end() || demanded < previous->second)) {
       // The search continues until a demand is at most 1: finishing a separator that has begun may take fewer tokens
       // than ending here and writing another separator.
       if (record_end(nodes, i, pending)) {
         min_demand[label] = demanded;
-        if (demanded <= 1) found.push_back(label);
+        if (demanded <= 1) settled_labels.push_back(label);
       }
     }
     competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
@@ -177,7 +179,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   add_memory(sizeof(Ends) + 64 + (out.list.size() + all.size()) * sizeof(End));
   out.has_all = i == static_cast<int32_t>(nodes.size());
   if (out.has_all) out.all = std::move(all);
-  out.is_complete = i == static_cast<int32_t>(nodes.size()) || found.size() >= wanted_count;
+  out.is_complete = i == static_cast<int32_t>(nodes.size()) || settled_labels.size() >= wanted_count;
   return out.list;
 }
 
@@ -189,10 +191,10 @@ Demand LexemeEnds::demand(const End& end) {
 
 int64_t LexemeEnds::line_tokens(UnfinishedLexeme unfinished, int32_t width) {
   ends(unfinished);
-  Ends& found = entry(unfinished);
-  auto [it, added] = found.line_tokens.try_emplace(width, kNever);
+  Ends& known_ends = entry(unfinished);
+  auto [it, added] = known_ends.line_tokens.try_emplace(width, kNever);
   if (added)
-    for (const Line& line : found.lines)
+    for (const Line& line : known_ends.lines)
       if (line.width <= width)
         it->second = std::min(it->second, sure_texts_.tokens_of_line(line.text, width - line.width)[0]);
   return it->second;
@@ -317,7 +319,7 @@ bool LexedRests::viable(int32_t state) {
 namespace {
 
 // A reading that a search has reached.
-struct Visited {
+struct VisitedReading {
   Reading reading;
   int32_t parent, symbol;  // `symbol`: the byte, or 256 + the token, that led here
   int64_t length;
@@ -327,7 +329,7 @@ struct Visited {
 
 // Best-first search for a completion. A step reads a byte if every byte is a token; otherwise, it reads a token.
 int64_t LexedRests::search(const Reading& from) {
-  std::vector<Visited> visited{{from, -1, 0, 0}};
+  std::vector<VisitedReading> visited{{from, -1, 0, 0}};
   std::map<Reading, bool> seen{{from, true}};
   using Item = std::pair<int64_t, int32_t>;
   std::priority_queue<Item, std::vector<Item>, std::greater<>> todo;
@@ -384,7 +386,7 @@ int64_t LexedRests::search(const Reading& from) {
       for (const Reading& successor : current) reach(successor, index, 256 + id);
     }
   }
-  for (const Visited& dead : visited) results_[dead.reading] = {kNever, -1};
+  for (const VisitedReading& dead : visited) results_[dead.reading] = {kNever, -1};
   return kNever;
 }
 

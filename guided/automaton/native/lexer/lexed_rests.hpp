@@ -1,18 +1,18 @@
 // The possible ends of a lexeme (independent of the parser), and the distance from a reading to the end of the output.
 //
 // In: an unfinished lexeme, and the terminals that compete with the lexemes before it. Out: the labels that the lexeme
-// may get, and for each label the tokens that finish the lexeme and the competing terminals that are then pending. A
-// breadth-first search over bytes, one for each state, finds the texts that finish a lexeme. For each label, it records
-// the texts in order, until a text after which at most one more token is needed before any text can follow.
+// may get, and for each label the tokens that finish the lexeme and the competing terminals that are then pending. From
+// each state, a breadth-first search over bytes finds the texts that finish a lexeme. For each label, it records texts
+// until one after which at most one more token is needed before any text can follow.
 //
 // An unfinished newline may become a line of its current width or more. With another line feed, it may become a line of
 // any width. So only the text before the spaces is stored for a line: empty, or up to a line feed (safe_witnesses.hpp).
 //
-// Most lexemes can end so that any text can follow. The first such end (`free_end`) is found without searching for all
-// others. It suffices to prove that there is a completion if all terminals have sure texts.
+// Most lexemes can end so that any text can follow. `free_end` stops at the first end of this kind. If all terminals
+// have sure texts, one such end proves that there is a completion.
 //
-// Cost: a search visits at most kMaxLexerStates states. It also records each end that it finds for the states on the
-// path to it.
+// Cost: a search visits at most kMaxLexerStates states. It records an end that it finds not only for the state at which
+// it began, but for all states on the path to the end.
 #pragma once
 
 #include <unordered_set>
@@ -36,7 +36,7 @@ class LexemeEnds {
     int32_t label;
     bool is_ignored;
     int64_t tokens;     // the number of tokens that finish the lexeme
-    int32_t competing;  // the competing terminals that are then pending
+    int32_t competing;  // the competing terminals that are pending after the lexeme
   };
   struct Line {
     std::string text;  // written before the spaces
@@ -109,13 +109,13 @@ class LexemeEnds {
 //
 // With sure texts (safe_witnesses.hpp), the distance is a sum: the tokens that finish the lexeme, the tokens of a
 // separator if one may be needed, and the weight of the lightest sequence of terminals that completes the parse.
-// Without sure texts, a best-first search finds a completion, guided by the weights of terminal sequences. Readings that
-// surely have none are not searched (lasting_competitors.hpp).
+// Without sure texts, a best-first search finds a completion, guided by the weights of terminal sequences. Readings
+// that surely have no completion are not searched (lasting_competitors.hpp).
 //
 // The distance is an upper bound on the length of the shortest completion. It is consistent: the distance of each
 // reading on a known completion is at most the number of tokens of the rest of this completion. So the first token of a
-// completion lowers the distance, and the mask for a budget of at least the distance is never empty. Therefore,
-// completions are carried over when states are renewed.
+// completion lowers the distance, and the mask for a budget of at least the distance is never empty. When states are
+// renewed, completions are carried over, because a new search could find a longer completion.
 //
 // Cost: with sure texts, a look-up for each terminal that a lexeme may become. A search that visits more than
 // kMaxReadings readings fails with an error, because it has no answer.
@@ -135,7 +135,8 @@ class LexedRests {
   bool viable(int32_t state);
   int64_t distance(int32_t state);
   int64_t distance(const Reading& reading);
-  // The distance after a token that ends within the lexeme. The lexeme may also have ended there.
+  // The distance after a token that ends within the lexeme. If the lexeme can also end there, the smaller of both
+  // distances.
   int64_t distance(int32_t place, UnfinishedLexeme unfinished);
   // Whether every reading at the place has a completion, provided that its lexeme can end (but not as a line), and that
   // a text can end the terminals that compete with earlier lexemes.
@@ -150,15 +151,16 @@ class LexedRests {
     return ends_.sure_texts().any() ? sure_rests_.weight(place, last) : kNever;
   }
   // Copies the completion of `other` that contains this reading, and the completions that continue it. `move`
-  // translates a reading's place. `copied`: the completions that were copied before.
+  // translates a reading's place. `copied_numbers`: the completions of `other` that earlier calls have copied.
   template <class Move>
-  void import(const LexedRests& other, const Reading& reading, Move&& move, std::unordered_set<int32_t>& copied) {
+  void import(const LexedRests& other, const Reading& reading, Move&& move,
+              std::unordered_set<int32_t>& copied_numbers) {
     for (auto it = other.results_.find(reading); it != other.results_.end() && it->second.completion >= 0;) {
-      if (!copied.insert(it->second.completion).second) return;
-      Completion moved = other.completions_[it->second.completion];
-      it = other.results_.find(moved.readings.back());
-      for (Reading& each : moved.readings) each = move(each);
-      store(std::move(moved));
+      if (!copied_numbers.insert(it->second.completion).second) return;
+      Completion new_completion = other.completions_[it->second.completion];
+      it = other.results_.find(new_completion.readings.back());
+      for (Reading& each : new_completion.readings) each = move(each);
+      store(std::move(new_completion));
     }
   }
   size_t memory() const { return memory_ + results_.size() * 96 + boundary_distances_.size() * 48 + viable_.size(); }

@@ -7,10 +7,10 @@ namespace guided {
 namespace {
 
 std::vector<uint8_t> find_used_terminals(const Grammar& rules, size_t count) {
-  std::vector<uint8_t> used(count);
+  std::vector<uint8_t> is_used(count);
   for (const TokenEdge& edge : rules.tokens)
-    if (edge.token < static_cast<int32_t>(count)) used[edge.token] = true;
-  return used;
+    if (edge.token < static_cast<int32_t>(count)) is_used[edge.token] = true;
+  return is_used;
 }
 
 // An automaton may be shared with another grammar, in which an exception may have broken its states.
@@ -56,7 +56,7 @@ LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, 
   memory_limit_.add_carried(measure_memory());
 }
 
-// Fails if the lexer has too many states. The failure marks it as broken, so a fresh lexer replaces it.
+// Fails if the lexer takes too much memory. The failure marks the lexer as broken, so a fresh lexer replaces it.
 size_t LexedStates::measure_memory() {
   const auto lexer_memory = static_cast<int64_t>(lexer_->memory());
   if (const int64_t max_memory = limits().max_added_memory(); lexer_memory > max_memory)
@@ -116,10 +116,10 @@ bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, 
     StatesLock lock(*this);
     const int64_t max_rest = max_tokens - 2;  // without this token and the end token
     if (masks_.max_rest_after(state) > max_rest) {
-      const int64_t needed = rests_.distance(state) + 1;
-      if (max_tokens < needed) {
+      const int64_t needed_tokens = rests_.distance(state) + 1;
+      if (max_tokens < needed_tokens) {
         lock.unlock();
-        throw BudgetFailure(needed, max_tokens);
+        throw BudgetFailure(needed_tokens, max_tokens);
       }
       bound = true;
       std::fill(row, row + vocabulary_->words, 0);
@@ -212,20 +212,21 @@ CompiledLexer::CompiledLexer(LexerParts parts, CallLimits limits)
 }
 
 std::shared_ptr<States> CompiledLexer::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {
-  LexedStates& from = static_cast<LexedStates&>(*old);
-  std::shared_ptr<LexedStates> renewed;
+  LexedStates& old_states = static_cast<LexedStates&>(*old);
+  std::shared_ptr<LexedStates> new_states;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (current_ == old) renew(states_with(from.lexer()));
-    renewed = current_;
+    if (current_ == old) renew(states_with(old_states.lexer()));
+    new_states = current_;
   }
-  if (renewed->lexer() != from.lexer()) throw StatesBroken{};  // the fresh lexer numbers its states differently
-  const StatesLock lock(*renewed, {});
-  LexedStates::Carried copied;
-  const size_t before = renewed->measure_memory();
-  carry(carried, [&](int32_t state) { return renewed->import(from, state, copied); });
-  renewed->add_carried(renewed->measure_memory() - before);
-  return renewed;
+  if (new_states->lexer() != old_states.lexer())
+    throw StatesBroken{};  // the fresh lexer numbers its states differently
+  const StatesLock lock(*new_states, {});
+  LexedStates::Carried transferred;
+  const size_t before = new_states->measure_memory();
+  carry(carried, [&](int32_t state) { return new_states->import(old_states, state, transferred); });
+  new_states->add_carried(new_states->measure_memory() - before);
+  return new_states;
 }
 
 bool CompiledLexer::is_sure() { return current()->lexer()->sure_texts.all(); }

@@ -28,7 +28,7 @@ struct LexerParts {
 // All data that depends on the lexer alone, not on states of the parser.
 struct Lexer {
   explicit Lexer(const LexerParts& parts);
-  // Of the parts that grow with the texts. Tables have a limit of their own (LexedMasks).
+  // The memory of the members that grow with the texts, except tables, which have a limit of their own (LexedMasks).
   size_t memory() const { return lexemes.memory() + competing.memory() + ends.memory(); }
 
   const std::shared_ptr<const Grammar> rules;

@@ -54,20 +54,20 @@ void Lexemes::find_groups() {
 
 const std::vector<int32_t>& Lexemes::groups(int32_t id) {
   if (!states_[id]->groups.empty()) return states_[id]->groups;
-  std::map<int32_t, LexemeState> parts;
+  std::map<int32_t, LexemeState> state_of_group;
   const LexemeState& state = *states_[id];
-  for (const Match& match : state.open_matches) parts[group_ids_[match.number]].open_matches.push_back(match);
+  for (const Match& match : state.open_matches) state_of_group[group_ids_[match.number]].open_matches.push_back(match);
   for (const Match& match : state.keywords)
     if (const int32_t host = keywords_[match.number].host; contains(state.open_matches, host))
-      parts[group_ids_[host]].keywords.push_back(match);
+      state_of_group[group_ids_[host]].keywords.push_back(match);
   std::vector<int32_t> out;
   const int32_t width = state.width;
-  if (state.label != kNoTerminal || parts.size() < 2) {
+  if (state.label != kNoTerminal || state_of_group.size() < 2) {
     out.push_back(id);
   } else {
-    for (auto& [group, part] : parts) {
-      part.width = relevant_width(width, part.open_matches);
-      if (const int32_t number = make_state(std::move(part)); number != kNoLexeme) out.push_back(number);
+    for (auto& [group, group_state] : state_of_group) {
+      group_state.width = relevant_width(width, group_state.open_matches);
+      if (const int32_t number = make_state(std::move(group_state)); number != kNoLexeme) out.push_back(number);
     }
   }
   return states_[id]->groups = std::move(out);
@@ -99,12 +99,12 @@ CharClasses Lexemes::loops(int32_t id) {
 
 // Whether every non-ASCII character in well-formed UTF-8 leads back to the state.
 bool Lexemes::is_loop_over_whole_characters(int32_t id) {
-  struct UnfinishedLexeme {
+  struct UnfinishedCharacter {
     int32_t state;
     int lo, hi, bytes_left;  // the range of the next byte, and the number of bytes after it
-    auto operator<=>(const UnfinishedLexeme&) const = default;
+    auto operator<=>(const UnfinishedCharacter&) const = default;
   };
-  std::vector<UnfinishedLexeme> todo;
+  std::vector<UnfinishedCharacter> todo;
   for (int lead = 0xC2; lead <= 0xF4; ++lead) {
     const int32_t state = step(id, static_cast<uint8_t>(lead));
     if (state == kNoLexeme) return false;
@@ -116,9 +116,9 @@ bool Lexemes::is_loop_over_whole_characters(int32_t id) {
                                   : 0xBF;
     todo.push_back({.state = state, .lo = lo, .hi = hi, .bytes_left = lead < 0xE0 ? 0 : lead < 0xF0 ? 1 : 2});
   }
-  std::map<UnfinishedLexeme, bool> seen;
+  std::map<UnfinishedCharacter, bool> seen;
   while (!todo.empty()) {
-    const UnfinishedLexeme unfinished = todo.back();
+    const UnfinishedCharacter unfinished = todo.back();
     todo.pop_back();
     if (!seen.emplace(unfinished, true).second) continue;
     for (int byte = unfinished.lo; byte <= unfinished.hi; ++byte) {
@@ -159,19 +159,19 @@ bool Lexemes::can_end_in_line(int32_t terminal, int32_t state) {
   TerminalAutomaton& automaton = terminals_[terminal].automaton;
   std::vector<int32_t> todo{state};
   std::map<int32_t, bool> visited;
-  bool found = false;
-  while (!todo.empty() && !found) {
+  bool can_match = false;
+  while (!todo.empty() && !can_match) {
     const int32_t from = todo.back();
     todo.pop_back();
     const ByteSet bytes = automaton.bytes(from);
     bytes.each([&](uint8_t byte) {
       const int32_t next = byte == '\n' ? static_cast<int32_t>(kDead) : automaton.step(from, byte);
       if (next == kDead || !visited.emplace(next, true).second) return;
-      found |= automaton.matches(next);
+      can_match |= automaton.matches(next);
       todo.push_back(next);
     });
   }
-  return it->second = found;
+  return it->second = can_match;
 }
 
 // ---- states
@@ -188,8 +188,8 @@ int32_t Lexemes::start(const std::vector<int32_t>& tried_terminals, const std::v
   std::vector<uint8_t> is_wanted(is_tried);
   for (int32_t terminal : tried_terminals) is_tried[terminal] = true;
   for (int32_t terminal : accepted_terminals) is_wanted[terminal] = true;
-  // A keyword is wanted only if the parser accepts it, even if its terminal is ignored when the terminal itself
-  // matches.
+  // An ignored terminal is always wanted. But as the keyword of another terminal, it is wanted only if the parser
+  // accepts it.
   auto is_accepted = [&](int32_t terminal) { return std::ranges::binary_search(accepted_terminals, terminal); };
   std::vector<uint8_t> is_separate(is_tried);
   LexemeState state;
@@ -370,8 +370,8 @@ const std::vector<int32_t>& TextPrefixes::find_path(std::string_view text) {
 std::vector<std::pair<int32_t, size_t>> TextPrefixes::longest_matches(std::string_view text) {
   std::map<int32_t, size_t> out;
   const std::vector<int32_t>& nodes = find_path(text);
-  for (size_t read = 1; read < nodes.size(); ++read)
-    for (int32_t terminal : nodes_[nodes[read]].matching_terminals) out[terminal] = read;
+  for (size_t length = 1; length < nodes.size(); ++length)
+    for (int32_t terminal : nodes_[nodes[length]].matching_terminals) out[terminal] = length;
   return {out.begin(), out.end()};
 }
 

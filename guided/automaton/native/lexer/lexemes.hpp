@@ -90,7 +90,7 @@ struct LexemeState {
   std::vector<Match> keywords;         // keywords that may still match
   ByteSet bytes;                       // bytes that continue the lexeme
   int32_t representative = kNoLexeme;  // a representative of all states that differ only in a measured width
-  int32_t competitor = kNoLexeme;      // of `open_matches` alone; if the lexeme ends here, it must not match later
+  int32_t competitor = kNoLexeme;      // the state of `open_matches` alone: none may match if the lexeme ends here
   std::vector<int32_t> groups;         // see Lexemes::groups(); empty: not computed
   CharClasses loops = 0;               // all characters of these classes lead back to this state
   bool are_loops_known = false;        // whether `loops` has been computed
@@ -116,12 +116,12 @@ class Lexemes {
   const std::vector<LexemeState::Step>& steps(int32_t state);
   // The character classes whose characters all lead back to the state.
   CharClasses loops(int32_t state);
-  // A state with a loop that usually continues like this one, or kNoLexeme: the state after many more letters or spaces.
-  // For the beginning of a keyword, it is the state of a name.
+  // A state with a loop that usually continues like this one, or kNoLexeme: the state after many more letters or
+  // spaces. For the beginning of a keyword, it is the state of a name.
   int32_t find_similar(int32_t state);
-  // Splits a state into states so that the union of their token tables is its own token table. Terminals that begin
-  // with different bytes never compete, so each group of terminals has its own tables, which other sets of terminals
-  // share.
+  // Splits a state into states, one for each group of terminals: the union of their token tables is the token table of
+  // the state. Terminals that begin with different bytes never compete, so each group of terminals has its own tables,
+  // which other sets of terminals share.
   const std::vector<int32_t>& groups(int32_t state);
   const LexemeState& state(int32_t id) const { return *states_[id]; }
   std::vector<LexerTerminal>& terminals() { return terminals_; }

@@ -31,7 +31,8 @@ const LexerTables::Table& LexerTables::table(int32_t lexeme, Rest rest) {
     out = std::make_unique<Table>();
     for (int32_t group : groups)
       if (!readable_bytes(group, rest).empty())
-        if (const Table& part = table(group, rest); !part.empty()) out->parts.push_back(&part);
+        if (const Table& group_table = table(group, rest); !group_table.empty())
+          out->group_tables.push_back(&group_table);
   } else {
     out = build(lexeme, rest);
   }
@@ -49,14 +50,14 @@ ByteSet LexerTables::readable_bytes(int32_t lexeme, Rest rest) const {
   return out;
 }
 
-void LexerTables::walk(int32_t lexeme, Rest rest, WalkResult& found) {
-  if (rest == kRoot) return collect_below(lexeme, spot(0, 0), found);
+void LexerTables::walk(int32_t lexeme, Rest rest, WalkResult& result) {
+  if (rest == kRoot) return collect_below(lexeme, spot(0, 0), result);
   readable_bytes(lexeme, rest).each([&](uint8_t byte) {
     const int32_t next = lexemes_.step(lexeme, byte);
     if (next == kNoLexeme) return;
     const std::vector<Spot>& spots = *rests_[rest];
     auto it = std::ranges::lower_bound(spots, byte, {}, &Spot::byte);
-    for (; it != spots.end() && it->byte == byte; ++it) collect_from(next, *it, found);
+    for (; it != spots.end() && it->byte == byte; ++it) collect_from(next, *it, result);
   });
 }
 
@@ -67,27 +68,27 @@ TokenSet LexerTables::make_set(WalkResult::Stay&& stay) const {
 }
 
 std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest) {
-  WalkResult found;
+  WalkResult result;
   const int32_t similar = lexemes_.find_similar(lexeme);
-  if (similar == kNoLexeme || similar == lexeme || !start_from_similar(similar, lexeme, rest, found))
-    walk(lexeme, rest, found);
+  if (similar == kNoLexeme || similar == lexeme || !start_from_similar(similar, lexeme, rest, result))
+    walk(lexeme, rest, result);
   auto table = std::make_unique<Table>();
-  table->stay = make_set(std::move(found.stay));
+  table->stay = make_set(std::move(result.stay));
   memory_ += 256 + table->stay.bytes();
-  for (auto& [label, part] : found.ends) {
+  for (auto& [label, end_result] : result.ends) {
     End end{.label = label.first, .is_ignored = label.second, .tokens = {}};
-    for (auto& [competing, tokens] : part.tokens) {
+    for (auto& [competing, tokens] : end_result.tokens) {
       if (tokens.empty()) continue;
       const Demand demand =
           ends_.demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competing = competing});
       end.tokens.push_back({{kNoLexeme, competing}, make_token_set(std::move(tokens), vocabulary_.words), demand});
       memory_ += end.tokens.back().tokens.bytes();
     }
-    memory_ += part.spots.size() * sizeof(Spot);
-    if (!part.spots.empty()) end.rest = intern(std::move(part.spots));
+    memory_ += end_result.spots.size() * sizeof(Spot);
+    if (!end_result.spots.empty()) end.rest = intern(std::move(end_result.spots));
     table->ends.push_back(std::move(end));
   }
-  find_profiles(*table, found);
+  find_profiles(*table, result);
   return table;
 }
 
@@ -111,23 +112,23 @@ bool LexerTables::has_disjoint_spots(Rest rest) {
 
 // Copies the table of the state `similar`, and corrects it where the two states differ. Returns false if this is
 // impossible or not worthwhile.
-bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest, WalkResult& found) {
+bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest, WalkResult& result) {
   if (!has_disjoint_spots(rest)) return false;
   const Table& base = table(similar, rest);
   if (base.stay.dense.empty()) return false;
-  found.stay.bits = base.stay.dense;
-  found.profiles = base.profiles;
-  found.unproven = base.unproven;
+  result.stay.bits = base.stay.dense;
+  result.profiles = base.profiles;
+  result.unproven = base.unproven;
   for (const End& end : base.ends) {
-    WalkResult::Part& part = found.ends[{end.label, end.is_ignored}];
-    if (end.rest != kNoRest) part.spots = *rests_[end.rest];
+    WalkResult::EndResult& end_result = result.ends[{end.label, end.is_ignored}];
+    if (end.rest != kNoRest) end_result.spots = *rests_[end.rest];
     for (const Group& group : end.tokens)
-      group.tokens.each([&](int32_t id) { part.tokens[group.unfinished.competing].push_back(id); });
+      group.tokens.each([&](int32_t id) { end_result.tokens[group.unfinished.competing].push_back(id); });
   }
   const TokenTrie& trie = vocabulary_.trie;
-  WalkResult added, removed;
+  WalkResult to_add, to_remove;
   auto compare_at = [&](Spot spot) {
-    add_differences(lexemes_.step(lexeme, spot.byte), lexemes_.step(similar, spot.byte), spot, added, removed);
+    add_differences(lexemes_.step(lexeme, spot.byte), lexemes_.step(similar, spot.byte), spot, to_add, to_remove);
   };
   if (rest == kRoot) {
     const TokenTrie::Node& root = trie.nodes()[0];
@@ -135,42 +136,44 @@ bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest,
   } else {
     for (const Spot& spot : *rests_[rest]) compare_at(spot);
   }
-  found.remove(removed);
-  for (auto& [label, part] : added.ends) {  // merged, because sorting the many spots of the base again takes longer
-    std::vector<Spot>& to = found.ends[label].spots;
+  result.remove(to_remove);
+  for (auto& [label, end_result] :
+       to_add.ends) {  // merged, because sorting the many spots of the base again takes longer
+    std::vector<Spot>& to = result.ends[label].spots;
     const auto middle = static_cast<std::ptrdiff_t>(to.size());
-    sort_unique(part.spots);
-    to.insert(to.end(), part.spots.begin(), part.spots.end());
+    sort_unique(end_result.spots);
+    to.insert(to.end(), end_result.spots.begin(), end_result.spots.end());
     std::inplace_merge(to.begin(), to.begin() + middle, to.end());
-    part.spots.clear();
+    end_result.spots.clear();
   }
-  found.add(added);
+  result.add(to_add);
   return true;
 }
 
-// At a spot whose byte has just been read, and below it: adds the results of `lexeme` to `added` and the results of
-// `similar` to `removed`, until the two states are equal.
-void LexerTables::add_differences(int32_t lexeme, int32_t similar, Spot spot, WalkResult& added, WalkResult& removed) {
+// At a spot whose byte has just been read, and below it: adds the results of `lexeme` to `to_add` and the results of
+// `similar` to `to_remove`, until the two states are equal.
+void LexerTables::add_differences(int32_t lexeme, int32_t similar, Spot spot, WalkResult& to_add,
+                                  WalkResult& to_remove) {
   CallMeter::work(kSpotWork);
   if (lexeme == similar) return;
-  if (lexeme == kNoLexeme) return collect_from(similar, spot, removed);
-  if (similar == kNoLexeme) return collect_from(lexeme, spot, added);
-  collect_at(lexeme, spot, added);
-  collect_at(similar, spot, removed);
+  if (lexeme == kNoLexeme) return collect_from(similar, spot, to_remove);
+  if (similar == kNoLexeme) return collect_from(lexeme, spot, to_add);
+  collect_at(lexeme, spot, to_add);
+  collect_at(similar, spot, to_remove);
   const TokenTrie& trie = vocabulary_.trie;
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes |= lexemes_.state(similar).bytes;
   if (spot.competing != 0) bytes &= competing_.surviving_bytes(spot.competing);
   trie.children(spot.node, bytes, [&](int32_t child) {
     const Spot next = child_spot(child, spot.competing);
-    add_differences(lexemes_.step(lexeme, next.byte), lexemes_.step(similar, next.byte), next, added, removed);
+    add_differences(lexemes_.step(lexeme, next.byte), lexemes_.step(similar, next.byte), next, to_add, to_remove);
   });
 }
 
-void LexerTables::find_profiles(Table& table, const WalkResult& found) {
+void LexerTables::find_profiles(Table& table, const WalkResult& result) {
   std::map<std::pair<std::vector<Label>, bool>, Profile> profiles;
-  table.unproven = found.unproven;
-  for (uint64_t key : found.unfinished) {
+  table.unproven = result.unproven;
+  for (uint64_t key : result.unfinished) {
     const UnfinishedLexeme unfinished{static_cast<int32_t>(key >> 32), static_cast<int32_t>(key)};
     if (ends_.sure_texts().all())
       if (const LexemeEnds::FreeEnd& end = ends_.free_end(unfinished); end.is_found()) {
@@ -205,7 +208,7 @@ void LexerTables::find_profiles(Table& table, const WalkResult& found) {
   }
   sort_unique(table.unproven);
   memory_ += table.unproven.size() * sizeof(UnfinishedLexeme);
-  for (const Profile& profile : found.profiles) table.profiles.push_back(profile);
+  for (const Profile& profile : result.profiles) table.profiles.push_back(profile);
   for (auto& [labels, profile] : profiles) {
     memory_ += 64 + profile.labels.size() * 20 + profile.lines.size() * sizeof(UnfinishedLexeme);
     table.profiles.push_back(std::move(profile));
@@ -222,11 +225,11 @@ int64_t LexerTables::line_tokens(const Profile& profile, int32_t width) {
 
 const std::vector<LexerTables::Group>& LexerTables::groups(const Table& table) {
   if (table.groups) return *table.groups;
-  WalkResult found;
-  found.is_grouped = true;
-  walk(table.lexeme, table.rest, found);
+  WalkResult result;
+  result.is_grouped = true;
+  walk(table.lexeme, table.rest, result);
   table.groups = std::make_unique<std::vector<Group>>();
-  for (auto& [unfinished, stay] : found.groups) {
+  for (auto& [unfinished, stay] : result.groups) {
     table.groups->push_back({unfinished, make_set(std::move(stay))});
     memory_ += table.groups->back().tokens.bytes();
   }
@@ -247,68 +250,68 @@ const TokenSet& LexerTables::staying_without(const Table& table, const std::vect
 }
 
 // Collects the results at a spot whose byte has just been read, and below it.
-void LexerTables::collect_from(int32_t lexeme, Spot spot, WalkResult& found) {
-  collect_at(lexeme, spot, found);
+void LexerTables::collect_from(int32_t lexeme, Spot spot, WalkResult& result) {
+  collect_at(lexeme, spot, result);
   if (!lexemes_.state(lexeme).open_matches.empty() && vocabulary_.trie.nodes()[spot.node].children > 0)
-    collect_below(lexeme, spot, found);
+    collect_below(lexeme, spot, result);
 }
 
 // Collects the tokens that end at the spot, and the spots of the next bytes if the lexeme ends there.
-void LexerTables::collect_at(int32_t lexeme, Spot spot, WalkResult& found) {
+void LexerTables::collect_at(int32_t lexeme, Spot spot, WalkResult& result) {
   CallMeter::work(kSpotWork);
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   const LexemeState& state = lexemes_.state(lexeme);
   const bool is_open = !state.open_matches.empty(), has_tokens = node.payload_hi > node.payload_lo;
-  std::vector<int32_t>* tokens = is_open && has_tokens ? &found.stay_for({lexeme, spot.competing}).tokens : nullptr;
+  std::vector<int32_t>* tokens = is_open && has_tokens ? &result.stay_for({lexeme, spot.competing}).tokens : nullptr;
   if (state.label != kNoTerminal) {
-    WalkResult::Part& part = found.part(state.label, state.is_ignored);
-    if (!is_open && has_tokens) tokens = &part.tokens[competing_.add(spot.competing, lexeme)];
-    if (node.children > 0) collect_continuations(lexeme, spot, part);
+    WalkResult::EndResult& end_result = result.end_result(state.label, state.is_ignored);
+    if (!is_open && has_tokens) tokens = &end_result.tokens[competing_.add(spot.competing, lexeme)];
+    if (node.children > 0) collect_continuations(lexeme, spot, end_result);
   }
   if (!tokens) return;
   for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) tokens->push_back(trie.payloads()[i]);
 }
 
 // The lexeme ends at the spot: collects the spots at which tokens continue.
-void LexerTables::collect_continuations(int32_t lexeme, Spot spot, WalkResult::Part& part) {
+void LexerTables::collect_continuations(int32_t lexeme, Spot spot, WalkResult::EndResult& end_result) {
   const TokenTrie& trie = vocabulary_.trie;
   const int32_t competing = competing_.add(spot.competing, lexeme);
   const ByteSet surviving = competing_.surviving_bytes(competing);
   CallMeter::work(kSpotWork);
-  trie.children(spot.node, surviving, [&](int32_t child) { part.spots.push_back(child_spot(child, competing)); });
+  trie.children(spot.node, surviving, [&](int32_t child) { end_result.spots.push_back(child_spot(child, competing)); });
 }
 
 // Collects the results below the spot, where the lexeme continues.
-void LexerTables::collect_below(int32_t lexeme, Spot spot, WalkResult& found) {
+void LexerTables::collect_below(int32_t lexeme, Spot spot, WalkResult& result) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   if (spot.competing == 0 && !node.is_inside_character && node.subtree_hi - node.payload_hi >= kMinLoopTokens) {
     const CharClasses loops = lexemes_.loops(lexeme);
-    if (loops & node.classes_below) return collect_loop(lexeme, loops, spot.node, found);
+    if (loops & node.classes_below) return collect_loop(lexeme, loops, spot.node, result);
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   if (spot.competing != 0) bytes &= competing_.surviving_bytes(spot.competing);
   trie.children(spot.node, bytes, [&](int32_t child) {
     const int32_t next = lexemes_.step(lexeme, trie.nodes()[child].byte);
-    if (next != kNoLexeme) collect_from(next, child_spot(child, spot.competing), found);
+    if (next != kNoLexeme) collect_from(next, child_spot(child, spot.competing), result);
   });
 }
 
 // Like `collect_below`, if characters of the classes `loops` lead back to the lexer state. At the root, the tokens that
 // consist of these classes are one set, which the vocabulary caches, and the walk continues at the edges of this set.
 // At other nodes, `walk_loop_below` takes whole subtrees that contain only these classes.
-void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found) {
+void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& result) {
   const LexemeState& state = lexemes_.state(lexeme);
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
   if (state.label != kNoTerminal) {
-    loop.ends = &found.ends[{state.label, state.is_ignored}].spots;
+    loop.ends = &result.ends[{state.label, state.is_ignored}].spots;
     loop.competing = competing_.add(0, lexeme);
     loop.surviving = competing_.surviving_bytes(loop.competing);
   }
-  if (node != 0) return walk_loop_below(loop, node, found);
+  if (node != 0) return walk_loop_below(loop, node, result);
   const std::shared_ptr<const ClassTokens> tokens = vocabulary_.tokens_of_classes(loops, true);
-  WalkResult::Stay& stay = found.stay_for({lexeme, 0});
+  WalkResult::Stay& stay = result.stay_for({lexeme, 0});
   if (!tokens->tokens.empty()) {
     if (stay.bits.empty()) stay.bits.assign(static_cast<size_t>(vocabulary_.words), 0);
     for (size_t w = 0; w < tokens->tokens.size(); ++w) stay.bits[w] |= tokens->tokens[w];
@@ -316,12 +319,12 @@ void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t node, Wal
     stay.tokens.insert(stay.tokens.end(), tokens->ids.begin(), tokens->ids.end());
   }
   for (int byte = 0; byte < 256; ++byte)
-    for (const ClassTokens::Edge& edge : tokens->edges[byte]) leave_loop(loop, edge.node, found, edge.depth > 0);
+    for (const ClassTokens::Edge& edge : tokens->edges[byte]) leave_loop(loop, edge.node, result, edge.depth > 0);
 }
 
 // Like `walk_loop`, but caches the results below nodes other than the root.
-void LexerTables::collect_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found) {
-  if (node == 0 || found.is_grouped) return walk_loop(lexeme, loops, node, found);
+void LexerTables::collect_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& result) {
+  if (node == 0 || result.is_grouped) return walk_loop(lexeme, loops, node, result);
   const uint64_t key = pair_key(lexeme, node);
   if (!loop_results_.contains(key)) {
     auto out = std::make_unique<WalkResult>();
@@ -330,17 +333,17 @@ void LexerTables::collect_loop(int32_t lexeme, CharClasses loops, int32_t node, 
     CallMeter::memory(out->memory());
     loop_results_[key] = std::move(out);
   }
-  found.add(*loop_results_[key]);
+  result.add(*loop_results_[key]);
 }
 
 // Adds a result that has no groups, profiles or bits.
 void LexerTables::WalkResult::add(const WalkResult& other) {
   stay.tokens.insert(stay.tokens.end(), other.stay.tokens.begin(), other.stay.tokens.end());
   unfinished.insert(other.unfinished.begin(), other.unfinished.end());
-  for (const auto& [label, part] : other.ends) {
-    Part& to = ends[label];
-    to.spots.insert(to.spots.end(), part.spots.begin(), part.spots.end());
-    for (const auto& [competing, tokens] : part.tokens) {
+  for (const auto& [label, end_result] : other.ends) {
+    EndResult& to = ends[label];
+    to.spots.insert(to.spots.end(), end_result.spots.begin(), end_result.spots.end());
+    for (const auto& [competing, tokens] : end_result.tokens) {
       std::vector<int32_t>& ids = to.tokens[competing];
       ids.insert(ids.end(), tokens.begin(), tokens.end());
     }
@@ -349,12 +352,12 @@ void LexerTables::WalkResult::add(const WalkResult& other) {
 
 void LexerTables::WalkResult::remove(const WalkResult& other) {
   for (int32_t id : other.stay.tokens) clear_bit(stay.bits.data(), id);
-  for (const auto& [label, part] : other.ends) {
-    Part& from = ends[label];
-    std::vector<Spot> spots = part.spots;
+  for (const auto& [label, end_result] : other.ends) {
+    EndResult& from = ends[label];
+    std::vector<Spot> spots = end_result.spots;
     sort_unique(spots);
     std::erase_if(from.spots, [&](const Spot& spot) { return std::ranges::binary_search(spots, spot); });
-    for (const auto& [competing, tokens] : part.tokens) {
+    for (const auto& [competing, tokens] : end_result.tokens) {
       std::vector<int32_t> ids = tokens;
       sort_unique(ids);
       std::erase_if(from.tokens[competing], [&](int32_t id) { return std::ranges::binary_search(ids, id); });
@@ -364,40 +367,40 @@ void LexerTables::WalkResult::remove(const WalkResult& other) {
 
 size_t LexerTables::WalkResult::memory() const {
   size_t out = 256 + stay.tokens.size() * 4 + unfinished.size() * 32;
-  for (const auto& [label, part] : ends) {
-    out += 128 + part.spots.size() * sizeof(Spot);
-    for (const auto& [competing, tokens] : part.tokens) out += 64 + tokens.size() * 4;
+  for (const auto& [label, end_result] : ends) {
+    out += 128 + end_result.spots.size() * sizeof(Spot);
+    for (const auto& [competing, tokens] : end_result.tokens) out += 64 + tokens.size() * 4;
   }
   return out;
 }
 
 // Collects the results at a node whose byte leaves the loop, after a string of the loop's classes. `has_begun`: the
 // string is not empty.
-void LexerTables::leave_loop(const Loop& loop, int32_t node, WalkResult& found, bool has_begun) {
+void LexerTables::leave_loop(const Loop& loop, int32_t node, WalkResult& result, bool has_begun) {
   CallMeter::work(kSpotWork);
   const Spot next_spot = spot(node, 0);
   if (has_begun && loop.ends && loop.surviving.has(next_spot.byte))
     loop.ends->push_back(child_spot(node, loop.competing));
   if (!loop.bytes.has(next_spot.byte)) return;
   const int32_t next = lexemes_.step(loop.lexeme, next_spot.byte);
-  if (next != kNoLexeme) collect_from(next, next_spot, found);
+  if (next != kNoLexeme) collect_from(next, next_spot, result);
 }
 
-void LexerTables::walk_loop_below(const Loop& loop, int32_t node, WalkResult& found) {
+void LexerTables::walk_loop_below(const Loop& loop, int32_t node, WalkResult& result) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& parent = trie.nodes()[node];
   CallMeter::work(kSpotWork + parent.children);
   for (int32_t c = parent.first_child; c < parent.first_child + parent.children; ++c) {
     const TokenTrie::Node& child = trie.nodes()[c];
     if (child.byte >= 0x80 || !(char_class_of_ascii(child.byte) & loop.loops)) {
-      leave_loop(loop, c, found, true);
+      leave_loop(loop, c, result, true);
       continue;
     }
     const bool is_whole_subtree = (child.classes_below & ~loop.loops) == 0;
-    std::vector<int32_t>& tokens = found.stay_for({loop.lexeme, 0}).tokens;
+    std::vector<int32_t>& tokens = result.stay_for({loop.lexeme, 0}).tokens;
     tokens.insert(tokens.end(), trie.payloads().begin() + child.payload_lo,
                   trie.payloads().begin() + (is_whole_subtree ? child.subtree_hi : child.payload_hi));
-    if (!is_whole_subtree) walk_loop_below(loop, c, found);
+    if (!is_whole_subtree) walk_loop_below(loop, c, result);
   }
 }
 

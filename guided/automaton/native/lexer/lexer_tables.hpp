@@ -1,7 +1,8 @@
 // Token tables of the lexer: the results that the lexer alone determines, for many tokens at once.
 //
 // Problem. A token may contain several lexemes, such as `):` or ` if x`. Whether it is allowed depends on the parser's
-// stack, so walking the trie of tokens with readings would visit most of the trie for each new state.
+// stack. A walk of the trie of tokens with readings (parse_paths.hpp) would have to be repeated for each new parser
+// state, and would visit most of the trie.
 //
 // But the parser does nothing *inside* a lexeme. So there is a table for each lexer state and part of the trie. It
 // contains the results that the lexer alone determines for the tokens in that part:
@@ -19,9 +20,9 @@
 // have completions, *stay* is used as it is. Otherwise, and under a budget, its tokens are *grouped* by the lexer state
 // in which they end, and each group is checked with the parser state.
 //
-// Many lexer states soon become equal: `sel`, `set` and `x` all become names. Results below a trie node in a state with
-// a loop are cached, and other tables reuse them. The table of a state inside or at the end of a keyword starts as a
-// copy of the table of a name. The trie is walked only where the two states differ: along the keyword
+// Many lexer states soon become equal: `sel`, `set` and `x` all become names. For a state that loops, the results below
+// a trie node are cached, and other tables reuse them. The table of a state inside or at the end of a keyword starts as
+// a copy of the table of a name. The trie is walked only where the two states differ: along the keyword
 // (`add_differences`).
 //
 // Cost: building a table walks its part of the trie once, and once more for groups. A mask reads one table for each
@@ -61,7 +62,7 @@ class LexerTables {
     auto operator<=>(const Label&) const = default;
   };
   // Unfinished lexemes with the same labels. `tokens`: by label, the maximum number of tokens that any of these lexemes
-  // needs to become it.
+  // needs to become a lexeme with this label.
   struct Profile {
     std::vector<Label> labels;
     std::vector<int64_t> tokens;
@@ -71,7 +72,7 @@ class LexerTables {
   struct Table {
     TokenSet stay;
     std::vector<End> ends;
-    std::vector<const Table*> parts;  // the non-empty tables of the state's groups of terminals
+    std::vector<const Table*> group_tables;  // the non-empty tables of the state's groups of terminals
     std::vector<Profile> profiles;
     // Unfinished lexemes whose completion depends on the place, even if the parser accepts all their labels. Example:
     // a comment that ends with a line feed, if some other terminal may begin with one.
@@ -80,7 +81,7 @@ class LexerTables {
     Rest rest = 0;
     mutable std::unique_ptr<std::vector<Group>> groups;                         // of `stay`; computed on demand
     mutable std::map<std::vector<UnfinishedLexeme>, TokenSet> staying_without;  // by lexemes
-    bool empty() const { return stay.dense.empty() && stay.sparse.empty() && ends.empty() && parts.empty(); }
+    bool empty() const { return stay.dense.empty() && stay.sparse.empty() && ends.empty() && group_tables.empty(); }
   };
 
   LexerTables(Lexemes& lexemes, CompetingTerminals& competing, LexemeEnds& ends, const TokenVocabulary& vocabulary)
@@ -96,7 +97,7 @@ class LexerTables {
     return *end.next;
   }
   const std::vector<Group>& groups(const Table& table);
-  // The tokens that end within other lexemes than these, which are sorted.
+  // The tokens of `table.stay` that do not end within one of `lexemes`, which are sorted.
   const TokenSet& staying_without(const Table& table, const std::vector<UnfinishedLexeme>& lexemes);
   // The maximum number of tokens that a lexeme of the profile needs to become a line of this width.
   int64_t line_tokens(const Profile& profile, int32_t width);
@@ -131,22 +132,23 @@ class LexerTables {
     };
     Stay stay;
     std::map<UnfinishedLexeme, Stay> groups;
-    std::unordered_set<uint64_t> unfinished;  // the unfinished lexemes in which tokens stay, unless in `profiles`
+    std::unordered_set<uint64_t> unfinished;  // unfinished lexemes in which tokens stay, and that have no profile yet
     std::vector<Profile> profiles;
     std::vector<UnfinishedLexeme> unproven;
-    struct Part {
+    struct EndResult {
       std::map<int32_t, std::vector<int32_t>> tokens;  // by set of competing terminals
       std::vector<Spot> spots;
     };
-    std::map<std::pair<int32_t, bool>, Part> ends;  // by label and whether it is ignored
-    // The last arguments of `stay_for` and `part`, and their results: most calls repeat the arguments.
+    std::map<std::pair<int32_t, bool>, EndResult> ends;  // by label and whether it is ignored
+    // The last arguments of `stay_for` and `end_result`, and their results: most calls repeat the arguments.
     UnfinishedLexeme last_unfinished = {kNoLexeme, 0};
     Stay* last_stay = &stay;
     std::pair<int32_t, bool> last_end;
-    Part* last_part = nullptr;
-    Part& part(int32_t label, bool is_ignored) {
-      if (const std::pair end{label, is_ignored}; !last_part || end != last_end) last_part = &ends[last_end = end];
-      return *last_part;
+    EndResult* last_end_result = nullptr;
+    EndResult& end_result(int32_t label, bool is_ignored) {
+      if (const std::pair end{label, is_ignored}; !last_end_result || end != last_end)
+        last_end_result = &ends[last_end = end];
+      return *last_end_result;
     }
     Stay& stay_for(UnfinishedLexeme each) {
       if (each == last_unfinished) return *last_stay;
@@ -162,17 +164,17 @@ class LexerTables {
     size_t memory() const;
   };
   ByteSet readable_bytes(int32_t lexeme, Rest rest) const;
-  void walk(int32_t lexeme, Rest rest, WalkResult& found);
-  void find_profiles(Table& table, const WalkResult& found);
+  void walk(int32_t lexeme, Rest rest, WalkResult& result);
+  void find_profiles(Table& table, const WalkResult& result);
   std::unique_ptr<Table> build(int32_t lexeme, Rest rest);
-  bool start_from_similar(int32_t similar, int32_t lexeme, Rest rest, WalkResult& found);
-  void add_differences(int32_t lexeme, int32_t similar, Spot spot, WalkResult& added, WalkResult& removed);
+  bool start_from_similar(int32_t similar, int32_t lexeme, Rest rest, WalkResult& result);
+  void add_differences(int32_t lexeme, int32_t similar, Spot spot, WalkResult& to_add, WalkResult& to_remove);
   bool has_disjoint_spots(Rest rest);
   TokenSet make_set(WalkResult::Stay&& stay) const;
-  void collect_at(int32_t lexeme, Spot spot, WalkResult& found);
-  void collect_from(int32_t lexeme, Spot spot, WalkResult& found);
-  void collect_continuations(int32_t lexeme, Spot spot, WalkResult::Part& part);
-  void collect_below(int32_t lexeme, Spot spot, WalkResult& found);
+  void collect_at(int32_t lexeme, Spot spot, WalkResult& result);
+  void collect_from(int32_t lexeme, Spot spot, WalkResult& result);
+  void collect_continuations(int32_t lexeme, Spot spot, WalkResult::EndResult& end_result);
+  void collect_below(int32_t lexeme, Spot spot, WalkResult& result);
   // A lexer state to which all characters of some classes lead back.
   struct Loop {
     int32_t lexeme;
@@ -181,10 +183,10 @@ class LexerTables {
     int32_t competing = 0;
     std::vector<Spot>* ends = nullptr;  // collects the spots after a lexeme that ends in this state; null: none can
   };
-  void collect_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found);
-  void walk_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& found);
-  void leave_loop(const Loop& loop, int32_t node, WalkResult& found, bool has_begun);
-  void walk_loop_below(const Loop& loop, int32_t node, WalkResult& found);
+  void collect_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& result);
+  void walk_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& result);
+  void leave_loop(const Loop& loop, int32_t node, WalkResult& result, bool has_begun);
+  void walk_loop_below(const Loop& loop, int32_t node, WalkResult& result);
   Rest intern(std::vector<Spot>&& spots);
 
   Lexemes& lexemes_;

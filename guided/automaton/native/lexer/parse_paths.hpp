@@ -1,12 +1,13 @@
-// ParsePaths: the ways to split a text into lexemes while it is being written.
+// Splits a text into lexemes in all possible ways, while it is being written.
 //
 // Problem. A lexer takes the longest match, whatever the parser needs. While text is being written, the end of a lexeme
 // is not yet known, so a state contains several readings. A reading is
 //
 //     ( place: parser state and enclosing lines, state of the current lexeme, competing terminals of earlier lexemes )
 //
-// A reading is dropped if one of its competing terminals matches (competing_terminals.hpp). A state is the number of a
-// sorted set of readings.
+// A reading is dropped if one of its competing terminals matches (competing_terminals.hpp).
+//
+// In: a state, which is the number of a sorted set of readings, and a byte or a control token. Out: the next state.
 #pragma once
 
 #include <map>

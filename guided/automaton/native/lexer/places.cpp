@@ -161,7 +161,8 @@ int32_t Places::advance_line(int32_t place, int32_t width) {
   auto [it, added] = line_steps_.try_emplace(pair_key(place, width), static_cast<int32_t>(kDead));
   if (!added) return it->second;
   if (is_wider) parser = parser_.advance(parser, indentation_.indent);
-  for (int32_t closed = from.lines; closed != lines && parser != kDead; closed = lines_[closed].outer)
+  for (int32_t closed_line = from.lines; closed_line != lines && parser != kDead;
+       closed_line = lines_[closed_line].outer)
     parser = parser_.advance(parser, indentation_.dedent);
   if (parser == kDead) return kDead;
   if (is_wider) lines = intern_line(lines, width);

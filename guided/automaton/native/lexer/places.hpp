@@ -1,4 +1,4 @@
-// The parser of a grammar with a lexer: which terminals it accepts.
+// The parser of a grammar with a lexer (`TerminalParser`), and the states between two lexemes (`Places`).
 //
 // The rules are compiled as a grammar whose control tokens are the terminals. The core handles their states, stacks and
 // left recursion (run/arena.hpp).
@@ -14,11 +14,13 @@ namespace guided {
 // The terminals that the lexer tries in addition to those that the parser accepts, by the set of marks that the parser
 // accepts. Marks are control tokens of the rules that no text contains. Their numbers follow the terminals' numbers.
 // If Lark's table has resolved a conflict, an exact parser may be in several states of the table at once. It then
-// accepts the marks of all these states. The terminals of the largest sets in `by_marks` that it accepts are tried.
+// accepts the marks of all these states. Of the sets in `by_marks` whose marks it all accepts, the largest ones decide
+// which terminals are tried.
 struct LexerContexts {
   std::unordered_map<std::vector<int32_t>, std::vector<int32_t>, IntsHash> by_marks;
   bool try_all = false;  // all terminals are tried everywhere
-  // After a terminal, only the tried terminals of one of its rows are tried, and the ignored ones. Empty: unknown.
+  // A row of Lark's table: after a terminal in `preceding`, the lexer tries the terminals in `tried` and the ignored
+  // ones. If a terminal precedes several rows, the lexer is in one of them. No rows: unknown.
   struct Row {
     std::vector<int32_t> tried, preceding;
   };
@@ -89,8 +91,8 @@ class Places {
     return indentation_.is_given ? advance_label(place, label) : parser_.advance(place, label);
   }
   // The place with only the top of the parser's stack. It takes the same steps as `place` until they leave the top
-  // (run/top_of_stack.cpp). `keeps_lines`: with the same lines; otherwise, with the outermost line alone, so that places
-  // in any block share it. Callers take no steps with line labels from it.
+  // (run/top_of_stack.cpp). `keeps_lines`: with the same lines; otherwise, with the outermost line alone, so that
+  // places in any block share it. Callers take no steps with line labels from it.
   int32_t top(int32_t place, bool keeps_lines);
   bool leaves_top(int32_t place) const { return parser_.leaves_top(parser(place)); }
   // Calls visit(width) for the widths that the next line may have: the widths of the enclosing lines, and one width

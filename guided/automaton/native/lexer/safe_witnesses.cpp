@@ -7,7 +7,7 @@ namespace guided {
 
 namespace {
 constexpr size_t kMaxTexts = 64;             // the limit on the texts of one terminal that are tried
-constexpr size_t kMaxStates = 4096;          // the limit on the states that the search for these texts visits
+constexpr size_t kMaxStates = 4096;          // the limit on the states that a search for texts visits
 constexpr size_t kMaxStatesAgain = 1 << 18;  // the limit if the search is repeated
 constexpr int kMaxTextsPerState = 4;         // the limit on texts that lead to one state
 constexpr int64_t kGuess = 2;                // the guessed tokens of a terminal without a sure text
@@ -16,7 +16,8 @@ constexpr size_t kMaxSeparators = 6;         // the limit on separators of one i
 
 SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
                              const std::vector<int32_t>& control_terminals, const LexerContexts& contexts,
-                             const std::vector<uint8_t>& used, Followers followers, bool balanced, size_t symbols)
+                             const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced,
+                             size_t symbols)
     : lexemes_(lexemes),
       competing_(competing),
       vocabulary_(vocabulary),
@@ -29,10 +30,11 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
     texts_.push_back("");
-    const bool is_ignored = lexemes_.terminals()[t].is_ignored;  // the parser reads such a terminal only as a keyword
-    if (!used[t] || is_ignored || control_terminals_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
+    const bool is_ignored =
+        lexemes_.terminals()[t].is_ignored;  // the parser reads an ignored terminal only as a keyword
+    if (!is_used[t] || is_ignored || control_terminals_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
     if (t == lexemes_.indentation().newline) {
-      if (lines_.are_sure = balanced && is_newline_sure(); lines_.are_sure) texts_[t].assign(1, '\n');
+      if (lines_.are_sure = are_balanced && is_newline_sure(); lines_.are_sure) texts_[t].assign(1, '\n');
       continue;
     }
     for (std::string& text : find_texts(t, 1)) texts_[t] = std::move(text);
@@ -46,7 +48,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
     weigh_texts();
   }
   for (int32_t t = 0; t < count; ++t) {
-    all_sure_ = all_sure_ && (!used[t] || weights_[t] < kNever);
+    all_sure_ = all_sure_ && (!is_used[t] || weights_[t] < kNever);
     guesses_.push_back(weights_[t] < kNever ? weights_[t] : kGuess);
     if (!texts_[t].empty()) enduring_.add_text(t, texts_[t]);
   }
@@ -115,16 +117,16 @@ std::vector<int64_t> SafeWitnesses::tokens_of_line(std::string_view text, int32_
   return out;
 }
 
-bool SafeWitnesses::is_line(int32_t competing) {
+bool SafeWitnesses::may_follow_line(int32_t competing) {
   if (!lines_.are_sure || competing == 0) return false;
-  if (competing >= static_cast<int32_t>(is_line_.size())) is_line_.resize(competing + 1, -1);
-  if (is_line_[competing] < 0)
-    is_line_[competing] = std::ranges::all_of(competing_.members(competing), [&](int32_t competitor) {
+  if (competing >= static_cast<int32_t>(may_follow_line_.size())) may_follow_line_.resize(competing + 1, -1);
+  if (may_follow_line_[competing] < 0)
+    may_follow_line_[competing] = std::ranges::all_of(competing_.members(competing), [&](int32_t competitor) {
       return std::ranges::all_of(lexemes_.state(competitor).open_matches, [&](const LexemeState::Match& match) {
         return std::ranges::find(open_in_line_, std::pair(match.number, match.state)) != open_in_line_.end();
       });
     });
-  return is_line_[competing] > 0;
+  return may_follow_line_[competing] > 0;
 }
 
 std::vector<int64_t> SafeWitnesses::tokens_of(std::string_view text, const TokenVocabulary& vocabulary) {
@@ -142,9 +144,9 @@ std::vector<int64_t> SafeWitnesses::tokens_of(std::string_view text, const Token
   return out;
 }
 
-// Returns the shortest texts of a terminal that are read as this terminal wherever it is tried. In a union of many long
-// texts, there may be none that ends within kMaxStates. Then a second search visits up to kMaxStatesAgain states, each
-// once.
+// Returns the shortest texts of a terminal that are read as this terminal wherever it is tried. For a union of many
+// long texts, a search of kMaxStates states may find no text. Then a second search visits up to kMaxStatesAgain states,
+// each once.
 std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_texts) {
   bool is_cut = false;
   std::vector<std::string> out = find_texts(terminal, max_texts, kMaxStates, kMaxTextsPerState, is_cut);
@@ -164,9 +166,9 @@ std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_
   // How often each state was reached. Its visits are limited, because the texts of one state differ only in how they
   // begin.
   std::unordered_map<int32_t, int> visits;
-  size_t tried = 0;
+  size_t tried_count = 0;
   const auto is_within_limit = [&](size_t index) { return index < beginnings.size() && index < max_states; };
-  for (size_t index = 0; is_within_limit(index) && tried < kMaxTexts && out.size() < max_texts; ++index) {
+  for (size_t index = 0; is_within_limit(index) && tried_count < kMaxTexts && out.size() < max_texts; ++index) {
     const int32_t state = beginnings[index].state;
     if (index > 0 && automaton.matches(state)) {
       std::string text;
@@ -174,7 +176,7 @@ std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_
         text += static_cast<char>(beginnings[i].byte);
       std::ranges::reverse(text);
       if (is_read_as(text, terminal)) out.push_back(std::move(text));
-      ++tried;
+      ++tried_count;
     }
     automaton.bytes(state).each([&](uint8_t byte) {
       const int32_t next = automaton.step(state, byte);
@@ -182,7 +184,7 @@ std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_
         beginnings.push_back({.state = next, .parent = static_cast<int32_t>(index), .byte = byte});
     });
   }
-  is_cut = tried == 0 && beginnings.size() > max_states;
+  is_cut = tried_count == 0 && beginnings.size() > max_states;
   return out;
 }
 
@@ -276,14 +278,15 @@ void SafeWitnesses::find_separators() {
   std::ranges::stable_sort(separators_, {}, &Separator::tokens);
 }
 
-// Whether the separator works where `tried` are tried. `terminal`: was read last; kNoTerminal: any terminal. `used`: if
-// only these separators are used, terminals that may match more than the separator, but never match, do not count.
+// Whether the separator can be written where the terminals `tried` are tried. `terminal`: the terminal that was read
+// last; kNoTerminal: any terminal. `separators_in_use`: null, or the only separators that completions contain. Then a
+// terminal that may match more than the separator is harmless if it never matches in these completions.
 bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal,
-                                 const std::vector<std::string>* used) {
+                                 const std::vector<std::string>* separators_in_use) {
   if (separator.shadowing.intersects(tried)) return false;
   return std::ranges::none_of(separator.unended, [&](const Separator::Unended& each) {
     return tried.has(each.terminal) && (terminal == kNoTerminal || each.next.intersects(followers_.row(terminal))) &&
-           !(used && never_matches(each.terminal, each.state, terminal, *used));
+           !(separators_in_use && never_matches(each.terminal, each.state, terminal, *separators_in_use));
   });
 }
 
@@ -316,19 +319,19 @@ int64_t SafeWitnesses::separator_tokens_after(int32_t terminal) {
   return separator->tokens;
 }
 
-// `separate`: returns whether the competing terminals that remain after a separator are harmless.
-template <class Separate>
-Demand SafeWitnesses::demand_of(int32_t competing, const std::vector<int32_t>& next, Separate&& separate) {
-  if (is_line(competing)) return {.last = kLine};
-  const int32_t hindering = enduring_.find_hindering(competing), newline = lexemes_.indentation().newline;
-  auto follows = [&](int32_t t) { return texts_[t].empty() || can_follow(hindering, t); };
+// `is_harmless`: returns whether the competing terminals that remain after a separator are harmless.
+template <class IsHarmless>
+Demand SafeWitnesses::demand_of(int32_t competing, const std::vector<int32_t>& next, IsHarmless&& is_harmless) {
+  if (may_follow_line(competing)) return {.last = kLine};
+  const int32_t hindering_set = enduring_.find_hindering(competing), newline = lexemes_.indentation().newline;
+  auto follows = [&](int32_t t) { return texts_[t].empty() || can_follow(hindering_set, t); };
   const bool allows_newline =
       newline == kNoTerminal || std::ranges::find(next, newline) == next.end() || follows(newline);
   Demand out{.last = allows_newline ? kWord : kSpace};
   if (std::ranges::all_of(next, [&](int32_t t) { return t == newline || follows(t); })) return out;
   for (const Separator& separator : separators_)
     if (const int32_t remaining = competing_.advance(competing, separator.text);
-        remaining != kDropped && separate(separator, remaining))
+        remaining != kDropped && is_harmless(separator, remaining))
       return out.tokens = separator.tokens, out;
   return {.tokens = kNever};
 }
@@ -354,9 +357,9 @@ Demand SafeWitnesses::demand(int32_t competing, const std::vector<int32_t>& next
       lexeme = lexemes_.step(lexeme, static_cast<uint8_t>(separator.text[i]));
     if (lexeme == kNoLexeme || lexemes_.state(lexeme).label == kNoTerminal || !lexemes_.state(lexeme).is_ignored)
       return false;
-    const int32_t hindering = enduring_.find_hindering(competing_.add(remaining, lexeme));
+    const int32_t hindering_set = enduring_.find_hindering(competing_.add(remaining, lexeme));
     return std::ranges::all_of(next, [&](int32_t t) {
-      return texts_[t].empty() || t == lexemes_.indentation().newline || can_follow(hindering, t);
+      return texts_[t].empty() || t == lexemes_.indentation().newline || can_follow(hindering_set, t);
     });
   });
 }

@@ -9,16 +9,17 @@
 //
 //     (1) the lexer reads t(T) as T, and reads w(T) directly after a T as an ignored terminal;
 //     (2) consider the terminals that could still match more than t(T): while the lexer reads the text of any terminal
-//         that can follow T, none of them matches, and all are dead after it. If this does not hold, it holds for w(T),
-//         which is then written between the two texts;
+//         that can follow T, none of them matches, and all are dead after this text. Otherwise, the same holds while
+//         the lexer reads w(T), which is then written between the two texts;
 //     (3) consider the terminals that could still match more than w(T): while the lexer reads the text of any terminal
-//         that can follow T, none of them matches, and all are dead after it.
+//         that can follow T, none of them matches, and all are dead after this text.
 //
-// (3) also holds if none of them matches in any sequence of texts that can follow (harmless_separators.cpp).
-// Competing terminals of earlier lexemes may remain if they do not match (competing_terminals.hpp).
+// For one separator, (3) is replaced by a weaker condition: none of them matches in any sequence of texts that can
+// follow (harmless_separators.cpp). Competing terminals of earlier lexemes may remain if they do not match
+// (competing_terminals.hpp).
 //
-// Then any sequence of such terminals that the parser accepts can be written: t(T1) w(T1) t(T2) ... So there are no
-// dead ends, and the weights of the terminals bound the number of tokens (sequence_costs.hpp).
+// Then any sequence of terminals with sure texts that the parser accepts can be written: t(T1) w(T1) t(T2) ... So there
+// are no dead ends, and the weights of the terminals bound the number of tokens (sequence_costs.hpp).
 //
 // With indentation, the text of a newline is a line feed and any number of spaces. It is sure if all automata are in
 // the same states after each positive number of spaces, and the rules open and close their blocks in pairs.
@@ -52,14 +53,14 @@ class SafeWitnesses {
  public:
   SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
                 const std::vector<int32_t>& control_terminals, const LexerContexts& contexts,
-                const std::vector<uint8_t>& used, Followers followers, bool balanced, size_t symbols);
+                const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced, size_t symbols);
   // Whether all terminals that rules use have a sure text.
   bool all() const { return all_sure_; }
   // Whether any terminal can have a sure text.
   bool any() const { return !lexemes_.indentation().is_given || lines_.are_sure; }
   const SureLines& lines() const { return lines_; }
   // Whether all these competing terminals may be pending after the text of a newline.
-  bool is_line(int32_t competing);
+  bool may_follow_line(int32_t competing);
   // By offset in `text`: the minimum number of tokens that spell the rest of `text` and `spaces` spaces. The last value
   // is for the spaces alone.
   std::vector<int64_t> tokens_of_line(std::string_view text, int32_t spaces) const;
@@ -68,7 +69,7 @@ class SafeWitnesses {
   const std::vector<int64_t>& weights() const { return weights_; }
   // Like `weights`, with a guess for terminals without a sure text.
   const std::vector<int64_t>& guesses() const { return guesses_; }
-  // The demand of pending competing terminals. `terminal`: was read last; kNoTerminal: unknown.
+  // The demand of pending competing terminals. `terminal`: the terminal that was read last; kNoTerminal: unknown.
   Demand demand(int32_t competing, int32_t terminal = kNoTerminal);
   // The demand at a place. `next`: the terminals that can come next; `start`: the lexer state before them.
   Demand demand(int32_t competing, const std::vector<int32_t>& next, int32_t start);
@@ -99,7 +100,7 @@ class SafeWitnesses {
   void find_separators();
   void weigh_texts();
   bool can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal,
-                    const std::vector<std::string>* used = nullptr);
+                    const std::vector<std::string>* separators_in_use = nullptr);
   bool needs_separator(int32_t terminal, const OpenTerminals& open);
   const Separator* find_separator(int32_t terminal, const OpenTerminals& open);
   void allow_harmless_separator();
@@ -110,8 +111,8 @@ class SafeWitnesses {
   bool follows_directly(int32_t terminal, int32_t next);
   bool dies_in_text(int32_t terminal, int32_t state, std::string_view text);
   bool all_die_in_text(const OpenTerminals& open, std::string_view text);
-  template <class Separate>
-  Demand demand_of(int32_t competing, const std::vector<int32_t>& next, Separate&& separate);
+  template <class IsHarmless>
+  Demand demand_of(int32_t competing, const std::vector<int32_t>& next, IsHarmless&& is_harmless);
   // `tried_with`: return only terminals that are tried at the same position as this one; kNoTerminal: all terminals.
   OpenTerminals open_after(std::string_view text, int32_t tried_with = kNoTerminal);
 
@@ -131,9 +132,9 @@ class SafeWitnesses {
   std::vector<int64_t> weights_, guesses_;
   std::unordered_map<uint64_t, Demand> demands_;
   SureLines lines_;
-  OpenTerminals open_in_line_;         // the terminals that may match more after a newline's text
-  std::vector<int64_t> space_tokens_;  // by number of spaces: their tokens
-  std::vector<int8_t> is_line_;        // by set of competing terminals; -1: unknown
+  OpenTerminals open_in_line_;           // the terminals that may match more after a newline's text
+  std::vector<int64_t> space_tokens_;    // by number of spaces: their tokens
+  std::vector<int8_t> may_follow_line_;  // by set of competing terminals; -1: unknown
 };
 
 }  // namespace guided

@@ -7,8 +7,8 @@
 //
 // With indentation, not every sequence can be written. An INDENT comes directly after a newline, and so do DEDENTs,
 // except at the end of the text. Another newline, or a text that begins like a newline, would be read as part of the
-// newline before it. So the search also tracks what was read last, and there is a weight for each pair of these values
-// at the position and at the end:
+// newline before it. So the search also tracks what was read last. There is a weight for each pair of values, one at
+// the position and one at the end of the rule:
 //
 //     kWord       a terminal was read, or may have been: anything but an INDENT may follow
 //     kNewline    a newline of any width: an INDENT, a DEDENT, or a text that ends the newline may follow
@@ -94,7 +94,7 @@ class SequenceCosts {
   std::map<Prices, std::unique_ptr<Costs>> costs_by_prices_;
 };
 
-// The weight of the lightest sequence of terminals that completes a place.
+// The weight of the lightest sequence of terminals that completes the parse from a place.
 //
 // In: places (places.hpp), and the weights from positions to the ends of their rules. Out: the sum of the weights of
 // the frames of the stack, each at the prices of its block. The first terminal of a lightest sequence lowers the sum by

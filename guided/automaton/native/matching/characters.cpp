@@ -1,8 +1,9 @@
 // Finds the characters that can follow a text, for messages that name characters instead of bytes.
 //
-// In: a state and the bytes read from there. Out: code points as ascending ranges. A depth-first walk over the bytes of
-// UTF-8 in ascending order yields the code points in ascending order. There are few states after lead bytes, because
-// many characters behave alike. So the rest of a character is computed once for each state and number of missing bytes.
+// In: a state, the bytes read from there, and the bytes of an incomplete character before them. Out: code points as
+// ascending ranges. A depth-first walk over the bytes of UTF-8 in ascending order yields the code points in ascending
+// order. There are few states after lead bytes, because many characters behave alike. So the rest of a character is
+// computed once for each state and number of missing bytes.
 // Cost: at most 64 steps for each such pair; about 800 steps for ".".
 //
 // In a string that must differ from others (a name of an object, an item of a set), every character leads to a new

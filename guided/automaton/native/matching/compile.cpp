@@ -31,7 +31,8 @@ std::unique_ptr<Grammar> compile_on_this_stack(const IrGrammar& ir, const TokenV
     find_token_rests(*grammar, vocabulary, meter);
     return grammar;
   } catch (const EmptyLanguage&) {
-    // Throws again if the specification itself is empty. Otherwise, the vocabulary cannot write it.
+    // Without the vocabulary, this throws again if the specification itself is empty. Otherwise, the vocabulary cannot
+    // write it.
     LowerOptions all_bytes;
     all_bytes.live = ByteSet::all();
     all_bytes.max_depth = max_depth;

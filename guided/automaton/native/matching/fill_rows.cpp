@@ -33,22 +33,22 @@ void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std:
     }
     return true;
   };
-  size_t helpers = std::min(static_cast<size_t>(std::max(1, threads) - 1), matchers.size());
+  size_t helper_count = std::min(static_cast<size_t>(std::max(1, threads) - 1), matchers.size());
   std::vector<std::thread> pool;
-  pool.reserve(helpers);
+  pool.reserve(helper_count);
   const auto begin = std::chrono::steady_clock::now();
   while (fill_one()) {
-    if (helpers == 0 || std::chrono::steady_clock::now() - begin < kTimeAlone) continue;
-    helpers = std::min(helpers, matchers.size() - std::min(next.load(), matchers.size()));
+    if (helper_count == 0 || std::chrono::steady_clock::now() - begin < kTimeAlone) continue;
+    helper_count = std::min(helper_count, matchers.size() - std::min(next.load(), matchers.size()));
     try {
-      for (; helpers > 0; --helpers) {
+      for (; helper_count > 0; --helper_count) {
         pool.emplace_back([&] {
           while (fill_one()) {
           }
         });
       }
     } catch (const std::system_error&) {  // the system cannot start more threads: the existing ones do the work
-      helpers = 0;
+      helper_count = 0;
     }
   }
   for (std::thread& t : pool) t.join();

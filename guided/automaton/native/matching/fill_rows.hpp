@@ -8,13 +8,14 @@
 
 namespace guided {
 
-// Fills rows[i] of `mask` (row stride `words`) from matchers[i] on up to `threads` threads. Starts additional threads
-// only after 0.1 ms.
+// Fills row rows[i] of `mask` (rows are `words` words long) from matchers[i], on up to `threads` OS threads. Starts
+// additional threads only after 0.1 ms. `max_tokens`: as in Matcher::fill.
 void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
                int64_t max_tokens, int threads);
 
 // Computes what matchers[i] needs for a mask with max_tokens = budgets[i]. The grammar caches the result, which makes
-// the later `fill` fast. Errors are thrown by `fill`, not here. Returns the seconds of thread time for each matcher.
+// the later `fill` fast. An error is not thrown here: the later `fill` throws it again. Returns the seconds of thread
+// time for each matcher.
 std::vector<double> prepare_rows(const std::vector<Matcher*>& matchers, const std::vector<int64_t>& budgets);
 
 }  // namespace guided

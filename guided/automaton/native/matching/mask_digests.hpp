@@ -1,7 +1,7 @@
 // Stores the digests of the masks of states. States with equal masks have equal digests.
 //
-// In: a state and the digest of its mask. Out: the digest, on any number of OS threads. Cost: 5 to 20 us for computing
-// a digest, then a look-up without a lock. Memory: 8 bytes per state, 64 bytes per distinct mask.
+// In: a state and the digest of its mask. Out: the digest; any number of OS threads may read it. Cost: 5 to 20 us for
+// computing a digest, then a look-up without a lock. Memory: 8 bytes per state, 64 bytes per distinct mask.
 #pragma once
 
 #include <mutex>

@@ -28,14 +28,14 @@ Matcher::Segment::~Segment() {
 Matcher::Matcher(Matcher& other)
     : compiled_(other.compiled_), states_(other.states_), state_(other.state_), terminated_(other.terminated_) {
   if (!other.recent_.empty()) {
-    auto shared = std::make_shared<Segment>();
-    shared->steps = std::move(other.recent_);
-    shared->parent = std::move(other.past_);
-    shared->parent_length = other.past_length_;
+    auto shared_segment = std::make_shared<Segment>();
+    shared_segment->steps = std::move(other.recent_);
+    shared_segment->parent = std::move(other.past_);
+    shared_segment->parent_length = other.past_length_;
     other.recent_.clear();
-    other.past_length_ = shared->steps.size();
+    other.past_length_ = shared_segment->steps.size();
     other.past_total_ += other.past_length_;
-    other.past_ = std::move(shared);
+    other.past_ = std::move(shared_segment);
   }
   past_ = other.past_;
   past_length_ = other.past_length_;
@@ -73,8 +73,8 @@ void Matcher::push(int32_t state, bool terminated, int32_t token, std::shared_pt
   recent_.push_back({encode_state(), token, std::move(text)});
   state_ = state;
   terminated_ = terminated;
-  // The step has been taken, and its completions are carried over with it. If renewing fails, the next step tries
-  // again.
+  // Renewing after the step carries the completions of the new state over, too. A failure to renew is not an error: the
+  // step has been taken, and the next step tries to renew again.
   try {
     renew_if_full();
   } catch (const std::exception&) {
@@ -334,9 +334,9 @@ std::pair<size_t, std::vector<uint8_t>> Matcher::probe_states(std::string_view b
   std::vector<uint8_t> possible;
   const StatesLock lock(*states_);
   int32_t state = state_;
-  size_t read = 0;
-  for (; read < bytes.size(); ++read) {
-    int32_t next = states_->step(state, static_cast<uint8_t>(bytes[read]));
+  size_t read_count = 0;
+  for (; read_count < bytes.size(); ++read_count) {
+    int32_t next = states_->step(state, static_cast<uint8_t>(bytes[read_count]));
     if (next == kDead) break;
     state = next;
   }
@@ -344,7 +344,7 @@ std::pair<size_t, std::vector<uint8_t>> Matcher::probe_states(std::string_view b
   for (int b = 0; b < 256; ++b)
     if (set.has(static_cast<uint8_t>(b)) && states_->step(state, static_cast<uint8_t>(b)) != kDead)
       possible.push_back(static_cast<uint8_t>(b));
-  return {read, possible};
+  return {read_count, possible};
 }
 
 std::vector<std::string> Matcher::open_rules(std::string_view after) {

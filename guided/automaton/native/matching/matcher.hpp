@@ -1,7 +1,7 @@
 // A matcher is the state of one output while it is being written.
 //
 // It consists of a state number and the past: for each step, the state number before it and the accepted token or text.
-// fork() copies a number; both matchers share the past, which is an immutable chain. rollback(n) drops n steps.
+// fork() copies the state number; both matchers share the past, which is an immutable chain. rollback(n) drops n steps.
 // Everything that is computed for a state is stored with the grammar's states (states.hpp), which all its matchers
 // share, on any number of OS threads. One thread at a time uses a matcher. When the states exceed their memory limit,
 // fresh states replace them, and the matcher carries its own states over. When the states are broken, it repeats its
@@ -45,15 +45,16 @@ class Matcher {
   bool terminated() const { return terminated_; }
   int64_t steps() const { return static_cast<int64_t>(recent_.size() + past_total_); }
   int64_t min_tokens();
-  // The number of tokens that are needed after any one token: an upper bound from the rules, an upper bound from values
-  // that must differ, and the largest number found.
+  // Three values for the number of tokens that are still needed after the next token, whichever it is: an upper bound
+  // from the rules, an upper bound that exists if values must differ (reach_bound.cpp), and the largest distance after
+  // an allowed token.
   std::tuple<int64_t, int64_t, int64_t> rests();
 
   // The common prefix of all continuations: bytes, or 256 + control token.
   std::vector<int32_t> forced(size_t limit);
   std::vector<int32_t> shortest(size_t limit);
   std::vector<uint8_t> next_bytes();
-  std::vector<int32_t> next_tokens();  // control tokens that the grammar names here
+  std::vector<int32_t> next_tokens();  // the control tokens that may come next
   // The number of leading bytes that can be read, and the bytes that may follow them.
   std::pair<size_t, std::vector<uint8_t>> probe(std::string_view bytes);
   // The code points that can follow `bytes`, as ranges. All of `bytes` must be readable. `begun`: the bytes of an
@@ -91,8 +92,8 @@ class Matcher {
   void renew_if_full();
   void renew();
   void repeat_steps();
-  // Returns the value of `work`. Repeats it on other states if it needs rules that are not compiled yet, or if the
-  // states are broken.
+  // Returns the value of `work`. Calls `work` again, on other states, if it needs rules that are not compiled yet, or
+  // if the states are broken.
   template <class Work>
   auto run_repeatable(Work&& work);
   static std::vector<int32_t> forced_from(States& states, int32_t state, size_t limit);

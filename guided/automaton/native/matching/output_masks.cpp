@@ -8,7 +8,7 @@ namespace guided {
 
 namespace {
 
-bool step(Matcher& matcher, int64_t id) {
+bool accept_id(Matcher& matcher, int64_t id) {
   if (id < 0 || id >= matcher.compiled().vocabulary->size) return false;
   const std::optional<bool> accepted = matcher.accept_known(static_cast<int32_t>(id));
   return accepted ? *accepted : matcher.accept_token(static_cast<int32_t>(id));
@@ -84,7 +84,7 @@ size_t accept_output(Matcher& matcher, std::span<const int64_t> ids, int64_t bud
       matcher.fill(row.data(), current_budget);
       if (!allows(row.data(), vocabulary, ids[i])) return i;
     }
-    if (!step(matcher, ids[i])) return i;
+    if (!accept_id(matcher, ids[i])) return i;
   }
   return ids.size();
 }
@@ -96,7 +96,7 @@ OutputMasks output_masks(Matcher& matcher, std::span<const int64_t> ids, int64_t
   numbers.reserve(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     numbers.push_back(distinct.row_of_next(matcher, budget_at(budget, i)));
-    if (!allows(distinct.row(numbers.back()), vocabulary, ids[i]) || !step(matcher, ids[i])) break;
+    if (!allows(distinct.row(numbers.back()), vocabulary, ids[i]) || !accept_id(matcher, ids[i])) break;
   }
   if (numbers.size() < ids.size()) numbers.resize(ids.size(), distinct.empty_row());
   return {std::move(distinct.rows), std::move(numbers)};

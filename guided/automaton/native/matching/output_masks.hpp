@@ -26,7 +26,7 @@ size_t accept_output(Matcher& matcher, std::span<const int64_t> ids, int64_t bud
 
 struct OutputMasks {
   std::vector<uint32_t> rows;    // the distinct rows
-  std::vector<int32_t> numbers;  // for each position: its row; an empty row after an id that is not allowed
+  std::vector<int32_t> numbers;  // for each position: the index of its row; a row without tokens after a refused id
 };
 
 // Accepts ids like `accept_output`. Throws LimitFailure if the rows take more memory than one call may use.

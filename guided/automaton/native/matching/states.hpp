@@ -51,8 +51,8 @@ class States {
   virtual int32_t after_bytes(int32_t state, std::string_view bytes) = 0;
   // The state after the end of a token whose bytes `step` has read. kDead: it may not end there.
   virtual int32_t token_ended(int32_t state) { return state; }
-  // These write the row of allowed tokens. `known_mask` returns false if the row is not computed yet. `mask` returns
-  // whether some token is not allowed.
+  // The next two functions write the row of allowed tokens. `known_mask` returns false if the row is not computed yet.
+  // `mask` returns whether some token is not allowed.
   virtual bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const = 0;
   virtual bool mask(int32_t state, uint32_t* row) = 0;
   // Like `mask`, without the tokens after which the output cannot end within `max_tokens` tokens, including this token
@@ -75,14 +75,14 @@ class States {
   virtual ByteSet bytes(int32_t state) const = 0;  // a superset of the bytes that `step` can read
   // Character classes whose characters all lead back to the state; some may be missing.
   virtual CharClasses loops(int32_t) { return 0; }
-  virtual std::vector<int32_t> controls(int32_t state) const = 0;  // control tokens that the grammar names here
+  virtual std::vector<int32_t> controls(int32_t state) const = 0;  // control tokens that may come next
   // Whether a token may end in the state: whether whole tokens lead from there to an end (Position::boundary).
   virtual bool ends_token(int32_t state) const {
     static_cast<void>(state);
     return true;
   }
   virtual void open_rules(int32_t state, std::vector<std::string>& out) const = 0;
-  // For equal keys, the same characters follow. `steps`: how many steps the caller has taken so far.
+  // States with equal keys are followed by the same characters. `steps`: how many steps the caller has taken so far.
   virtual std::vector<int32_t> character_key(int32_t state, int steps) {
     static_cast<void>(steps);
     return {state};
@@ -113,8 +113,8 @@ class States {
   const Flag broken_;
 };
 
-// Held during each call that may change states. It excludes other calls, meters this one, and marks the states as
-// broken if an exception leaves it.
+// Held during each call that may change states. It excludes other calls, meters the call, and marks the states as
+// broken if an exception leaves the call.
 class StatesLock {
  public:
   explicit StatesLock(States& states) : StatesLock(states, states.limits()) {}
@@ -184,8 +184,8 @@ class CompiledInto : public Compiled {
   template <class Import>
   static void carry(std::vector<int32_t>& carried, Import&& import) {
     for (int32_t& code : carried) {
-      const int32_t moved = import(code < 0 ? ~code : code);
-      code = code < 0 ? ~moved : moved;
+      const int32_t new_state = import(code < 0 ? ~code : code);
+      code = code < 0 ? ~new_state : new_state;
     }
   }
 

@@ -71,11 +71,11 @@ void find_token_rests(Grammar& g, const TokenVocabulary& vocabulary, Meter& mete
         }
       level = std::move(next_level);
     }
-    const int64_t needed = g.token_rests[static_cast<size_t>(rule.start)].tokens;
-    if (needed <= rule.max_tokens) continue;
+    const int64_t min_tokens = g.token_rests[static_cast<size_t>(rule.start)].tokens;
+    if (min_tokens <= rule.max_tokens) continue;
     const std::string location = "in " + g.names[static_cast<size_t>(rule.origin)];
-    throw Unsupported(location + ": the shortest text takes " + std::to_string(needed) + " tokens, and max_tokens is " +
-                      std::to_string(rule.max_tokens));
+    throw Unsupported(location + ": the shortest text takes " + std::to_string(min_tokens) +
+                      " tokens, and max_tokens is " + std::to_string(rule.max_tokens));
   }
   meter.rule = -1;
 }

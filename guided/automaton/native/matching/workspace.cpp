@@ -79,10 +79,10 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
     const bool has_only_bytes = !arena.grammar().later.empty();
     if (!is_plenty(rest_bytes.bound_after_token(state)) &&
         (has_only_bytes || (!is_plenty(rest_in_tokens(state)) && !is_plenty(budgets.reach_bound(state))))) {
-      const int64_t needed = budgets.distance(state) + 1;
-      if (max_tokens < needed) {
+      const int64_t needed_tokens = budgets.distance(state) + 1;
+      if (max_tokens < needed_tokens) {
         lock.unlock();
-        throw BudgetFailure(needed, max_tokens);
+        throw BudgetFailure(needed_tokens, max_tokens);
       }
       const int64_t max_rest = max_tokens - 2;  // without this token and the end token
       if (budgets.reach(state) > max_rest) {
@@ -188,7 +188,7 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
   }
   if (missing.empty()) return;
   const std::vector<std::shared_ptr<const Grammar>> compiled =
-      compile_(numbers);  // no lock is held, so another thread may be faster
+      compile_(numbers);  // no lock is held, so another OS thread may compile the same rules meanwhile
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<LaterPart> parts;
   for (size_t i = 0; i < missing.size(); ++i)
@@ -199,21 +199,21 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
 }
 
 std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {
-  std::shared_ptr<Workspace> renewed;
+  std::shared_ptr<Workspace> new_states;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (current_ == old || current_->is_broken() || current_->arena.is_abandoned()) renew(fresh());
-    renewed = current_;
+    new_states = current_;
   }
-  Arena& from = static_cast<Workspace&>(*old).arena;
-  Arena::Carried copied;
+  Arena& old_arena = static_cast<Workspace&>(*old).arena;
+  Arena::Carried transferred;
   // Older states are always locked before newer ones, so there is no deadlock. Carrying states over is not metered.
-  const std::lock_guard<std::mutex> reading(from.mutex());
-  const StatesLock lock(*renewed, {});
-  const size_t before = renewed->arena.bytes();
-  carry(carried, [&](int32_t state) { return renewed->arena.import(from, state, copied); });
-  renewed->arena.add_carried(renewed->arena.bytes() - before);
-  return renewed;
+  const std::lock_guard<std::mutex> old_lock(old_arena.mutex());
+  const StatesLock lock(*new_states, {});
+  const size_t before = new_states->arena.bytes();
+  carry(carried, [&](int32_t state) { return new_states->arena.import(old_arena, state, transferred); });
+  new_states->arena.add_carried(new_states->arena.bytes() - before);
+  return new_states;
 }
 
 }  // namespace guided

@@ -64,7 +64,7 @@ class Workspace final : public States {
   MaskBuilder masks;
   CompletionFinder completions;
   BudgetMasks budgets;
-  ByState<int64_t> least_rests{-1};  // the smaller of the two bounds
+  ByState<int64_t> least_rests{-1};  // the lowest bound that rest_bytes or rest_tokens has found; -1: none
   RestBound rest_bytes, rest_tokens;
 
  private:
@@ -100,8 +100,8 @@ class CompiledRules final : public CompiledInto<Workspace> {
   // end. Otherwise, pruning has removed everything without an end.
   bool can_end();
   size_t positions() const override { return grammar()->positions.size(); }
-  // Does not count rules that no text reaches. They have no positions, and are not rebuilt when their callers are
-  // cached.
+  // Does not count rules that no text reaches. They have no positions, and do not exist if their callers come from a
+  // cache.
   size_t rules() const override {
     const std::shared_ptr<const Grammar> current = grammar();
     return static_cast<size_t>(std::ranges::count_if(current->rules, [](const Rule& rule) { return rule.size > 0; }));

@@ -116,7 +116,7 @@ void bind_compiled(nb::module_& m) {
           "states", [](Compiled& c) { return c.states()->size(); }, "How many states have been visited so far.")
       .def_prop_ro(
           "memory_bytes", [](Compiled& c) { return c.states()->bytes(); },
-          "The memory of these states and of their caches, in bytes.")
+          "The memory of the visited states and of their caches, in bytes.")
       .def_prop_ro("rebuilds", &Compiled::rebuilds,
                    "How often the states were dropped because they reached the memory limit.");
   nb::class_<CompiledRules, Compiled>(m, "CompiledRules", "A compiled grammar whose rules read bytes.")

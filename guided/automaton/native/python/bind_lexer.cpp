@@ -18,8 +18,8 @@ namespace nb = nanobind;
 
 namespace {
 
-Indentation make_indentation(const IndentationValues& lines, int32_t terminals, int32_t symbols) {
-  const auto& [newline, indent, dedent, opening, closing, tab, levels, width] = lines;
+Indentation make_indentation(const IndentationValues& values, int32_t terminals, int32_t symbols) {
+  const auto& [newline, indent, dedent, opening, closing, tab, levels, width] = values;
   Indentation out{.is_given = true,
                   .newline = newline,
                   .indent = indent,
@@ -41,14 +41,12 @@ Indentation make_indentation(const IndentationValues& lines, int32_t terminals, 
 
 }  // namespace
 
-std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
-                                          const std::vector<std::shared_ptr<CompiledRules>>& terminals,
-                                          const std::vector<bool>& ignored, const LexerKeywordList& keywords,
-                                          const std::vector<int32_t>& control_terminals,
-                                          const LexerContextList& contexts, bool contextual,
-                                          const LexerContextList& rows, const std::optional<IndentationValues>& lines,
-                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
-                                          int64_t call_work) {
+std::shared_ptr<CompiledLexer> make_lexer(
+    const std::shared_ptr<CompiledRules>& rules, const std::vector<std::shared_ptr<CompiledRules>>& terminals,
+    const std::vector<bool>& ignored, const LexerKeywordList& keywords, const std::vector<int32_t>& control_terminals,
+    const LexerContextList& contexts, bool contextual, const LexerContextList& rows,
+    const std::optional<IndentationValues>& indentation_values, const std::shared_ptr<TokenVocabulary>& vocabulary,
+    int64_t memory, int64_t call_work) {
   const size_t count = terminals.size();
   if (ignored.size() != count || control_terminals.size() != count)
     throw nb::value_error("ignored and control need a value for each terminal");
@@ -76,7 +74,8 @@ std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& 
     lexer_contexts.rows.push_back({tried, preceding});
   }
   Indentation indentation;
-  if (lines) indentation = make_indentation(*lines, static_cast<int32_t>(count), rules->vocabulary->size);
+  if (indentation_values)
+    indentation = make_indentation(*indentation_values, static_cast<int32_t>(count), rules->vocabulary->size);
   nb::gil_scoped_release release;
   auto compiled = std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(lexer_terminals),
                                                              .keywords = std::move(lexer_keywords),
@@ -101,12 +100,13 @@ Args:
     keywords: (terminal, keyword, embedded, pattern): a lexeme of the terminal that matches the compiled pattern
         becomes the keyword. An embedded keyword is not tried as a separate terminal.
     control: by terminal, the id of the control token that it stands for in the output, or -1 for a pattern.
-    contexts: (marks, terminals): the terminals that are also tried if the rules can accept exactly these marks.
-        The numbers of marks follow those of the terminals.
+    contexts: (marks, terminals): the terminals that are also tried if the rules can accept these marks. Of
+        several such sets of marks, only the largest ones count. The numbers of marks follow those of the
+        terminals.
     contextual: whether to try only the terminals that the rules can accept, and those of the context. If not,
-        all are tried.
-    rows: (tried, preceding): after a terminal, only the tried terminals of one of its rows are tried, and the
-        ignored ones. Empty: unknown.
+        all terminals are tried.
+    rows: (tried, preceding): after a terminal in `preceding`, the lexer tries the terminals in `tried` and the
+        ignored ones. If a terminal precedes several rows, the lexer is in one of them. Empty: unknown.
     indentation: (newline, indent, dedent, opening, closing, tab, most levels, most width), or None; see
         `guided.ir.Indentation`. Terminals are given by number, `indent` and `dedent` as symbols of the rules.
     vocabulary: the vocabulary of the output.

@@ -241,8 +241,8 @@ Raises:
 constexpr auto kOutputMasks = R"(Accept ids like `_accept_output`, and return the masks of all positions.
 
 Returns:
-    The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). After an id
-    that is not allowed, the row is empty.
+    The distinct rows, int32 (rows, words), and for each position the number of its row, int32 (n,). The
+    positions after an id that is not allowed have a row without tokens.
 
 Raises:
     LimitExceeded: the rows take more than the memory limit of the grammar.
@@ -288,8 +288,8 @@ constexpr auto kOutputMasksSignature =
 constexpr auto kPrepareMasks =
     R"(Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher will need.
 
-The grammar caches the results. Errors are raised by fill_next_token_bitmask. Returns the seconds of thread time for
-each matcher.)";
+The grammar caches the results. An error is raised by the later fill_next_token_bitmask, not here. Returns the
+seconds of thread time for each matcher.)";
 constexpr auto kPrepareMasksSignature =
     "def prepare_masks(matchers: collections.abc.Sequence[Matcher], max_tokens: collections.abc.Sequence[int]) "
     "-> list[float]";
@@ -329,7 +329,7 @@ void bind_matcher(nb::module_& m) {
       .def_prop_ro("configurations", with_gil(&Matcher::configurations),
                    "The number of states that the grammar has visited so far.")
       .def_prop_ro("memory_bytes", with_gil(&Matcher::bytes),
-                   "The memory of these states and of their caches, in bytes.")
+                   "The memory of the visited states and of their caches, in bytes.")
       .def("_accept_bytes", without_gil_on_bytes(&Matcher::accept_bytes), "data"_a,
            "Accept bytes as one step, for any division into tokens. False: not allowed, state unchanged.")
       .def("_accept_part", without_gil_on_bytes(&Matcher::accept_part), "data"_a,
@@ -343,7 +343,7 @@ void bind_matcher(nb::module_& m) {
       .def(
           "_next_bytes", [](Matcher& self) { return to_bytes(without_gil(self, [&] { return self.next_bytes(); })); },
           "The bytes that may come next, ascending.")
-      .def("_next_tokens", without_gil(&Matcher::next_tokens), "The control tokens that the grammar names here.")
+      .def("_next_tokens", without_gil(&Matcher::next_tokens), "The control tokens that may come next.")
       .def(
           "_probe",
           [](Matcher& self, const nb::bytes& data) {
@@ -372,8 +372,8 @@ void bind_matcher(nb::module_& m) {
           nb::sig("def _accepted(self) -> list[int | bytes]"),
           "The accepted steps: ids of tokens, and bytes for steps that accepted bytes.")
       .def("_rests", without_gil(&Matcher::rests),
-           "The number of tokens to the end after any one token: an upper bound from the rules, an upper bound from\n"
-           "distinct values, and the largest number found.")
+           "Three values for the number of tokens to the end after the next token, whichever it is: an upper bound\n"
+           "from the rules, an upper bound that exists if values must differ, and the largest distance found.")
       .def("_walk_mask", without_gil(&Matcher::walk_mask), "The allowed ids, computed by definition, without caches.");
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,

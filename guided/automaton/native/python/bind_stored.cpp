@@ -23,7 +23,7 @@ namespace {
 // The limits of a compilation: states, seconds, memory, work, and the work of a call.
 using StoredLimits = std::tuple<int64_t, double, int64_t, int64_t, int64_t>;
 // Deferred rules: (name, hexadecimal digits that identify the content, upper bound on the bytes of the shortest text,
-// number of the table).
+// number of the table that has the content).
 using StoredLater = std::vector<std::tuple<nb::str, nb::str, uint32_t, uint32_t>>;
 
 using SpecialIds = nb::typed<nb::dict, nb::str, nb::typed<nb::list, int>>;
@@ -115,12 +115,12 @@ std::shared_ptr<CompiledRules> compile_rules(const StoredTable& table, Builder& 
   RowEncodings encodings(utf8);
   const NamedTokens tokens(special_ids, end_tokens);
   RowReader reader(table, builder, numbers, encodings, &tokens, &other);
-  Builder::Later deferred;
+  Builder::Later deferred_rules;
   for (size_t i = 0; i < later.size(); ++i) {
     const auto& [name, row] = table.later[i];
-    deferred.emplace_back(table.rule_of_text[name], later[i], table.fields(row)[2]);
+    deferred_rules.emplace_back(table.rule_of_text[name], later[i], table.fields(row)[2]);
   }
-  return compile_with(table, builder, reader, vocabulary, limits, prefix, deferred, std::move(compile_later));
+  return compile_with(table, builder, reader, vocabulary, limits, prefix, deferred_rules, std::move(compile_later));
 }
 
 // Compiles the patterns of a lexer, and its rules.
@@ -145,15 +145,15 @@ class LexerCompiler {
     const std::shared_ptr<CompiledRules> rules = compile_parser();
     std::vector<std::shared_ptr<CompiledRules>> patterns;
     for (const uint32_t row : terminals) patterns.push_back(compile_pattern(table_.fields(row)[1]));
-    std::vector<bool> ignored(terminals.size(), false);
-    for (const uint32_t name : in.list()) ignored[static_cast<size_t>(symbols_.terminal(name))] = true;
-    const std::optional<IndentationValues> lines = read_indentation(in.next());
+    std::vector<bool> is_ignored(terminals.size(), false);
+    for (const uint32_t name : in.list()) is_ignored[static_cast<size_t>(symbols_.terminal(name))] = true;
+    const std::optional<IndentationValues> indentation = read_indentation(in.next());
     const LexerContextList by_marks = read_contexts(in);
     const bool contextual = in.next();
     const LexerContextList rows = read_rows(in);
     const std::vector<int32_t> control(terminals.size(), -1);
-    return make_lexer(rules, patterns, ignored, read_keywords(terminals, patterns), control, by_marks, contextual, rows,
-                      lines, vocabulary_, std::get<2>(limits_), std::get<4>(limits_));
+    return make_lexer(rules, patterns, is_ignored, read_keywords(terminals, patterns), control, by_marks, contextual,
+                      rows, indentation, vocabulary_, std::get<2>(limits_), std::get<4>(limits_));
   }
 
  private:
@@ -231,9 +231,9 @@ class LexerCompiler {
   // The limits, with the remaining seconds.
   StoredLimits remaining_limits() const {
     StoredLimits out = limits_;
-    const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin_;
-    std::get<1>(out) -= used.count();
-    if (std::get<1>(out) <= 0) throw LimitFailure("seconds", used.count(), std::get<1>(limits_));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    std::get<1>(out) -= elapsed.count();
+    if (std::get<1>(out) <= 0) throw LimitFailure("seconds", elapsed.count(), std::get<1>(limits_));
     return out;
   }
 
@@ -310,11 +310,11 @@ Args:
     end_tokens: the ids that end an output.
     limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
     prefix: is prepended to the names of rules.
-    later: a digest of each deferred rule, in the order of `later`.
+    later: a digest of each deferred rule, in the order of the attribute `later`.
     compile_later: see `Builder.compile`.
 
 Raises:
-    ValueError: a node is malformed or rare. Others: see `Builder.compile`.)";
+    ValueError: a node is malformed, or must be read by Python. Others: see `Builder.compile`.)";
 
 constexpr auto kCompileLexer = R"(Compile the grammar, which must have a lexer.
 
@@ -324,7 +324,7 @@ Args:
     limits: states, seconds, memory, work and the work of a call; see `Builder.compile`.
 
 Raises:
-    ValueError: a node is malformed or rare. Others: see `Builder.compile`.)";
+    ValueError: a node is malformed, or must be read by Python. Others: see `Builder.compile`.)";
 
 }  // namespace
 
@@ -341,11 +341,11 @@ void bind_stored_grammar(nb::module_& m) {
       .def_prop_ro("origins", &origins_of, "The name of a rule -> its location in the specification.")
       .def_prop_ro("schemas", &schemas_of,
                    "(name of a rule, position of its schema in the table) for each rule with a schema.")
-      .def_prop_ro("embedded", &embedded_of, "The positions of all schemas.")
+      .def_prop_ro("embedded", &embedded_of, "The positions of all schemas in the table.")
       .def_prop_ro(
           "later", &later_of,
           "Deferred rules: (name, hexadecimal digits that identify the content, upper bound on the bytes of the\n"
-          "shortest text, number of the table).")
+          "shortest text, number of the table that has the content).")
       .def("compile_rules", &compile_rules, "builder"_a, "utf8"_a, "other"_a, "vocabulary"_a, "special_ids"_a,
            "end_tokens"_a, "limits"_a, "prefix"_a, "later"_a, "compile_later"_a.none(), kCompileRules)
       .def("compile_lexer", &compile_stored_lexer, "utf8"_a, "vocabulary"_a, "limits"_a, kCompileLexer);

@@ -28,13 +28,15 @@ Raises:
     ValueError: the lists have different lengths, or the bounds are out of range.)";
 
 constexpr auto kConditional =
-    R"(Members that share slots, may have to follow the order of slots, and satisfy a condition.
+    R"(Members that have slots and satisfy a condition.
 
 Args:
     items, required, repeatable, separator, min, max: as in `permutation`; `min` is at least 1.
-    slots: the slot of each member; a slot is written at most once, unless its member is repeatable.
-    ordered: whether members come in the order of their slots.
-    nodes: the condition as a list of (kind, parts), in which parts come before the nodes that contain them.)";
+    slots: the slot of each member. Of the members that share a slot, at most one is written, once. A repeatable
+        member does not share its slot.
+    ordered: whether members are written in the order of their slots, and repeatable members after them.
+    nodes: the condition as a list of (kind, parts). Kind 0: one of the members `parts` is written. Kinds 1, 2
+        and 3: all, any or none of the earlier nodes `parts` are true. The last node is the whole condition.)";
 
 constexpr auto kAutomaton = R"(A deterministic automaton over code points. Its start is state 0.
 

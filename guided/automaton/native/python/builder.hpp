@@ -143,8 +143,9 @@ class Builder {
     n.repeatable.assign(repeatable.begin(), repeatable.end());
     return add(std::move(n));
   }
-  // Like `permutation`. In addition, members share slots, may have to follow the order of the slots, and must satisfy a
-  // condition: a list of (kind, parts) in which nodes come after their parts (condition.hpp).
+  // Like `permutation`, but members have slots, may have to follow the order of the slots, and must satisfy a
+  // condition. `nodes`: the condition as a list of (kind, parts), in which nodes come after their parts
+  // (condition.hpp).
   int32_t conditional(const std::vector<int32_t>& items, const std::vector<bool>& required,
                       const std::vector<bool>& repeatable, int32_t separator, int64_t min, int64_t max,
                       const std::vector<int32_t>& slots, bool ordered,
@@ -180,21 +181,21 @@ class Builder {
     IrNode n{.kind = Kind::Automaton};
     int32_t last = 0;
     int64_t last_symbol = -1;
-    std::vector<Edge> list;
+    std::vector<Edge> state_edges;
     for (auto [from, low, high, to] : edges) {
       if (from != last) {
-        dfa->edges.set(last, list);
-        list.clear();
+        dfa->edges.set(last, state_edges);
+        state_edges.clear();
         last_symbol = -1;
       }
       if (from < last || from >= dfa->size() || to < 0 || to >= dfa->size() || low <= last_symbol || high < low ||
           high > kMaxCodePoint || (low <= 0xDFFF && high >= 0xD800))
         throw nb::value_error("edges must lead to existing states, and be sorted and disjoint, without surrogates");
-      list.push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), to});
+      state_edges.push_back({static_cast<Symbol>(low), static_cast<Symbol>(high), to});
       last = from;
       last_symbol = high;
     }
-    dfa->edges.set(last, list);
+    dfa->edges.set(last, state_edges);
     n.automaton = std::move(dfa);
     return add(std::move(n));
   }
@@ -231,11 +232,11 @@ class Builder {
     return add(std::move(n));
   }
   // The first encoding is UTF-8.
-  int32_t encoding(const ReadEncoding& read) {
+  int32_t encoding(const ReadEncoding& new_encoding) {
     check_not_busy();
     if (ir_.encodings.size() >= kMaxEncodings) throw nb::value_error("too many encodings");
-    ir_.encoding_digests.push_back(read.digest);
-    ir_.encodings.push_back(read.encoding);
+    ir_.encoding_digests.push_back(new_encoding.digest);
+    ir_.encodings.push_back(new_encoding.encoding);
     return static_cast<int32_t>(ir_.encodings.size()) - 1;
   }
   std::shared_ptr<CompiledRules> compile(std::shared_ptr<TokenVocabulary> vocabulary, const std::vector<int32_t>& rules,
@@ -262,7 +263,7 @@ class Builder {
       else if (n.kind == Kind::Special && n.max >= vocabulary->size)
         throw nb::index_error("there is no such token");
     const CompileLater callback = later.empty() ? CompileLater{} : make_callback(std::move(compile_later));
-    const Compiling compiling(busy_);
+    const BusyMark mark(busy_);
     nb::gil_scoped_release release;
     Meter meter(max_states, max_seconds, max_work);
     std::shared_ptr<const Grammar> grammar = compile_grammar(ir_, *vocabulary, meter);
@@ -288,10 +289,10 @@ class Builder {
       return out;
     };
   }
-  struct Compiling {
-    explicit Compiling(std::atomic<bool>& busy) : busy(busy) { busy = true; }
-    ~Compiling() { busy = false; }
-    Compiling(const Compiling&) = delete;
+  struct BusyMark {
+    explicit BusyMark(std::atomic<bool>& busy) : busy(busy) { busy = true; }
+    ~BusyMark() { busy = false; }
+    BusyMark(const BusyMark&) = delete;
     std::atomic<bool>& busy;
   };
   void check_not_busy() const {

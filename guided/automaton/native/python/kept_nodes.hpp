@@ -2,9 +2,9 @@
 //
 // The front ends cache numbers, formats and patterns; a JSON integer is 280 nodes. In: the object at the top, and the
 // nodes below it, none of which refers to a rule, a control token or an encoding. Out: these nodes again. Objects are
-// distinguished by identity, and kept alive. IR nodes never change. The number of nodes is bounded: beyond the bound,
-// all subtrees are dropped. The caller holds the GIL; in a Python without a GIL, a mutex takes its place. Cost: 20 ns
-// per node; reading takes ten times as long.
+// distinguished by identity, and kept alive. IR nodes never change. The number of nodes and automaton states is
+// bounded: beyond the bound, all subtrees are dropped. The caller holds the GIL; in a Python without a GIL, a mutex
+// takes its place. Cost: 20 ns per node; reading takes ten times as long.
 #pragma once
 
 #include <cstddef>

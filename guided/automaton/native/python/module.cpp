@@ -10,11 +10,12 @@ namespace guided {
 
 namespace {
 
-// Raises guided.errors.<name>(*args, **named), or an exception that occurs meanwhile, such as KeyboardInterrupt.
-void raise(const char* name, nb::args args, nb::kwargs named = nb::kwargs()) {
+// Sets the Python error to guided.errors.<name>(*args, **kwargs), or to the exception that creating it raises, such as
+// KeyboardInterrupt.
+void raise(const char* name, nb::args args, nb::kwargs kwargs = nb::kwargs()) {
   try {
     nb::object type = nb::module_::import_("guided.errors").attr(name);
-    nb::object error = type(*args, **named);
+    nb::object error = type(*args, **kwargs);
     PyErr_SetObject(type.ptr(), error.ptr());
   } catch (nb::python_error& error) {
     error.restore();
@@ -60,7 +61,7 @@ NB_MODULE(_core, m) {
   guided::bind_lexer(m);
 #ifdef GUIDED_FAULTS
   m.def("arm_fault", &guided::arm_fault, nb::arg("n"),
-        "Make the n-th allocation or limit check from now on fail; n < 0: none. Returns the number of points passed "
-        "before.");
+        "Make the n-th allocation or limit check from now on fail; n < 0: none. Returns the number of allocations and "
+        "limit checks since the last call.");
 #endif
 }

@@ -359,7 +359,7 @@ class NodeReader {
   ObjectNumbers numbers_{256}, encodings_{8};
   KeptNodes* cache_;
   std::vector<std::shared_ptr<const KeptSubtree>>
-      copied_subtrees_;    // those whose objects are not counted one by one yet
+      copied_subtrees_;    // copied, but their objects are not yet counted one by one
   int64_t uncounted_ = 0;  // the number of their objects, without the tops
 };
 

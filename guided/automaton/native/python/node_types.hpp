@@ -36,7 +36,7 @@ class NodeTypes {
     EntryType,
     PermutationType,
     Unusual,
-    MemberType = Unusual,
+    MemberType = Unusual,  // the class of a permutation's members, which are not nodes: `kind_of` never finds it
     Classes
   };
   enum Field {
@@ -97,7 +97,7 @@ class NodeTypes {
     const nb::object slot = nb::getattr(type, name, nb::none());
     if (Py_TYPE(slot.ptr()) != &PyMemberDescr_Type) throw nb::value_error("a field is not a slot of its class");
     auto* descriptor = reinterpret_cast<PyMemberDescrObject*>(slot.ptr());
-    auto* owner = descriptor->d_common.d_type;  // the slot of another class may be beyond the end of these objects
+    auto* owner = descriptor->d_common.d_type;  // the slot of another class may be beyond the end of the object
     if (!PyType_Check(type.ptr()) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type.ptr()), owner))
       throw nb::value_error("a field is a slot of another class");
     const PyMemberDef* member = descriptor->d_member;

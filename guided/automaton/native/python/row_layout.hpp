@@ -64,7 +64,7 @@ constexpr Kinds kConditions = kinds_of({RowKind::Written, RowKind::AllOf, RowKin
 // Kinds of rows that Python must read, together with all rows that refer to them.
 constexpr Kinds kRare = kinds_of({RowKind::Lexed, RowKind::Ending, RowKind::Region});
 
-// The forms of fields; see fields.py and compound_fields.py.
+// The forms of fields; see fields.py and compound_fields.py in guided/frontends/stored/.
 enum class FieldForm : uint8_t {
   Count,
   Limit,

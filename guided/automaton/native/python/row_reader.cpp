@@ -162,28 +162,28 @@ int32_t RowReader::add_automaton(FieldReader in) {
     std::span<const uint32_t> edges;
   };
   std::vector<State> states;
-  size_t edges = 0;
+  size_t edge_count = 0;
   for (uint32_t count = in.next(); count > 0; --count) {
     const bool accepts = in.next();
     states.push_back({accepts, in.list(3)});
-    edges += states.back().edges.size() / 3;
+    edge_count += states.back().edges.size() / 3;
   }
   const uint32_t start = in.next();
   if (start >= states.size()) reject_row();
   std::swap(states[0], states[start]);
   std::vector<bool> accept;
-  std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>> list;
-  list.reserve(edges);
+  std::vector<std::tuple<int32_t, int64_t, int64_t, int32_t>> edges;
+  edges.reserve(edge_count);
   for (size_t from = 0; from < states.size(); ++from) {
     accept.push_back(states[from].accepts);
     const std::span<const uint32_t> edge_list = states[from].edges;
     for (size_t i = 0; i < edge_list.size(); i += 3) {
       const uint32_t to = edge_list[i + 2];
       const uint32_t target = to == start ? 0 : to == 0 ? start : to;
-      list.emplace_back(static_cast<int32_t>(from), edge_list[i], edge_list[i + 1], to_int32(target));
+      edges.emplace_back(static_cast<int32_t>(from), edge_list[i], edge_list[i + 1], to_int32(target));
     }
   }
-  return builder_.automaton(accept, list);
+  return builder_.automaton(accept, edges);
 }
 
 int32_t RowReader::add_dispatch(FieldReader in) {
@@ -247,8 +247,8 @@ int32_t RowReader::add_distinct(FieldReader in) {
 }
 
 int32_t RowReader::add_by_callback(uint32_t row) {
-  if (!other_) reject_row();
-  const auto number = nb::cast<int32_t>((*other_)(table_.position(row)));
+  if (!add_in_python_) reject_row();
+  const auto number = nb::cast<int32_t>((*add_in_python_)(table_.position(row)));
   builder_.node(number);  // throws if it does not exist
   return number;
 }

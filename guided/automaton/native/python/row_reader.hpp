@@ -65,11 +65,16 @@ class RowEncodings {
 
 class RowReader {
  public:
-  // `tokens`: null for the rows of a terminal, which refer to no tokens and no rules. `other`: adds the node of a row
-  // that Python must read, and returns its number; null: such rows are rejected.
+  // `tokens`: null for the rows of a terminal, which refer to no tokens and no rules. `add_in_python`: adds the node of
+  // a row that Python must read, and returns the node's number; null: rows that Python must read are rejected.
   RowReader(const StoredTable& table, Builder& builder, RowNumbers& numbers, RowEncodings& encodings,
-            const TokenFinder* tokens, const nb::callable* other)
-      : table_(table), builder_(builder), numbers_(numbers), encodings_(encodings), tokens_(tokens), other_(other) {}
+            const TokenFinder* tokens, const nb::callable* add_in_python)
+      : table_(table),
+        builder_(builder),
+        numbers_(numbers),
+        encodings_(encodings),
+        tokens_(tokens),
+        add_in_python_(add_in_python) {}
   int32_t read(uint32_t root);
 
  private:
@@ -102,7 +107,7 @@ class RowReader {
   RowNumbers& numbers_;
   RowEncodings& encodings_;
   const TokenFinder* tokens_;
-  const nb::callable* other_;
+  const nb::callable* add_in_python_;
   std::vector<uint32_t> stack_;
   std::vector<std::pair<const ReadEncoding*, int32_t>> encoding_numbers_;
 };

@@ -47,7 +47,7 @@ class StoredTable {
   size_t text_count() const { return text_count_; }
   bool has(RowKind kind) const { return seen_kinds_ >> static_cast<int>(kind) & 1; }
 
-  // The grammar: pairs of the number of a text, and of a text or row.
+  // The maps of the grammar, as pairs: the number of a text, and the number of a text (`origins`) or row (the others).
   Pairs rules, origins, later, schemas;
   uint32_t start = 0;
   uint32_t lexer = kNoNumber;  // the row of the lexer

@@ -147,7 +147,7 @@ class Arena {
   }
   // Whether at least two characters of a string or number lead from a position back to itself.
   bool repeats(int32_t position) { return counts_.repeats(position); }
-  // The same for digits before the point of a number.
+  // Like repeats(), for digits before the point of a number.
   bool repeats_digits(int32_t position) { return counts_.repeats_digits(position); }
   bool is_in_string(int32_t position) { return counts_.is_in_string(position); }
   // Whether a position has only byte edges, and the frame cannot end there.
@@ -167,7 +167,7 @@ class Arena {
   // Whether a thread that reads an entry can end it with an unseen value. Set once; until then, threads are not
   // checked.
   std::function<bool(const Thread&)> can_end_new;
-  // The same for the innermost entry alone, ignoring the entries around it.
+  // Like can_end_new, for the innermost entry alone, ignoring the entries around it.
   std::function<bool(const Thread&)> innermost_can_end_new;
 
  private:
@@ -252,7 +252,7 @@ class Arena {
   PairMap merged_, token_steps_, steps_, raw_steps_, returns_;
   ThreadMap<int32_t> closures_;  // closures of single threads at positions with many effects
   Uniqueness uniqueness_;
-  size_t uniqueness_bytes_ = 0;  // those of uniqueness_ that have been charged
+  size_t uniqueness_bytes_ = 0;  // the bytes of uniqueness_ that have been charged
   UnboundedStrings unbounded_;
   ValueCounts counts_;
   FiniteStringSets finite_strings_;

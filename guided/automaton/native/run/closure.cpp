@@ -1,4 +1,4 @@
-// The closure of threads: returns from rules that have ended, and calls of rules that may begin.
+// Computes the closure of threads: returns from rules that have ended, and calls of rules that may begin.
 //
 // In: threads right after a byte or token. Out: the state of all threads that can read a symbol, or have returned to an
 // unknown caller (kExit).
@@ -68,7 +68,7 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
 // Suppose that several frames of a counted loop have reached its minimum and differ only in their counts. Then the
 // frame with the lowest count can do everything that the others can. Without this function, `([a-z]{1,20} ?){1,200}`
 // would have a thread for each way to split a word. Counting-set automata also keep only the extremes of such counts
-// (Turonova et al., OOPSLA 2020). Under kFree, a register does not include the iterations before the text, but a frame
+// (Turonova et al., OOPSLA 2020). Under kFree, a register does not include the iterations before the token, but a frame
 // that can end has counted at least one.
 void Arena::drop_higher_counts(std::vector<Thread>& threads) {
   size_t n = 0;
@@ -210,7 +210,7 @@ Thread Arena::enter(RuleEntries::Entry entry) {
   return thread;
 }
 
-// The length of the longest chain of rules that begins with this one and in which each rule may begin with the next. A
+// The length of the longest chain of rules that begins with `rule` and in which each rule may begin with the next. A
 // chain ends before a rule recurs.
 int32_t Arena::height(int32_t rule) {
   if (heights_.empty()) heights_.resize(grammar_->rules.size(), -1);

@@ -1,4 +1,4 @@
-// The mask of a thread in a uniqueness scope (masks.hpp). It contains all tokens that the thread could read if no value
+// Computes the mask of a thread in a uniqueness scope (masks.hpp): all tokens that the thread could read if no value
 // had been seen, except tokens that end an entry with a seen value, and tokens after which no unseen value is left.
 //
 // How: the tokens of a position are sorted once by how they affect the entries (entry_tokens.hpp). A mask then examines
@@ -70,16 +70,16 @@ void MaskBuilder::check_tokens(const Thread& thread, std::vector<int32_t>& token
 void MaskBuilder::find_leaving_if_unknown(Thread t, const TokenTable& table, std::vector<int32_t>& leaving,
                                           std::vector<int32_t>& unsure) {
   t.mem = kUnknownSet;
-  each_needed_table(t, table, [&](const TokenTable& tokens) {
+  each_needed_table(t, table, [&](const TokenTable& needed_table) {
     const size_t unsure_size = unsure.size(), leaving_size = leaving.size();
-    if (each_cached_remainder(t, tokens, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
+    if (each_cached_remainder(t, needed_table, [&](int32_t token) { leaving.push_back(token); }, &unsure)) return;
     leaving.resize(leaving_size);
     unsure.resize(unsure_size);
-    each_remainder(t, tokens, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
+    each_remainder(t, needed_table, [&](int32_t token, int32_t) { leaving.push_back(token); }, &unsure);
   });
 }
 
-bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& tokens, Share& share) {
+bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& token_table, Share& share) {
   Uniqueness& uniqueness = arena_.uniqueness();
   std::optional<Uniqueness::StringAhead> ahead;
   if (uniqueness.is_reading(t.mem)) {
@@ -91,12 +91,12 @@ bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& tokens, Shar
   } else if (uniqueness.scope_between_entries(t.mem) < 0) {
     return false;
   }
-  const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, t) : tokens.staying;
+  const TokenSet& staying = token_table.is_relative ? within_bounds(token_table, t) : token_table.staying;
   std::vector<int32_t>&leaving = share.own, &refused = share.refused;
   std::vector<int32_t> unsure;
-  for (int32_t token : tokens.unsure)
+  for (int32_t token : token_table.unsure)
     if (staying.has(token)) unsure.push_back(token);
-  find_leaving_if_unknown(t, tokens, leaving, unsure);
+  find_leaving_if_unknown(t, token_table, leaving, unsure);
   std::sort(leaving.begin(), leaving.end());
   auto refuse = [&](int32_t token) {
     if (staying.has(token) || std::binary_search(leaving.begin(), leaving.end(), token)) refused.push_back(token);
@@ -124,15 +124,15 @@ bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& tokens, Shar
   return true;
 }
 
-const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& tokens) {
+const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& token_table) {
   Thread thread_with_unknown_values = thread;
   thread_with_unknown_values.mem = arena_.uniqueness().with_noting(thread.mem);
   if (const EntryTokens* cached = entry_tokens_.find(thread_with_unknown_values)) return *cached;
-  const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, thread) : tokens.staying;
+  const TokenSet& staying = token_table.is_relative ? within_bounds(token_table, thread) : token_table.staying;
   EntryTokens built = EntryTokensBuilder(arena_, vocabulary_, alike_tokens_)
-                          .build(thread_with_unknown_values, staying, tokens.reads_only_bytes,
+                          .build(thread_with_unknown_values, staying, token_table.reads_only_bytes,
                                  [&](auto&& examine, std::vector<int32_t>& unsure) {
-                                   each_needed_table(thread, tokens, [&](const TokenTable& needed_table) {
+                                   each_needed_table(thread, token_table, [&](const TokenTable& needed_table) {
                                      walk_remainders(thread_with_unknown_values, needed_table,
                                                      [&](const Remainder& r, int32_t next_state) {
                                                        if (!at_boundary(arena_, next_state)) return;
@@ -195,19 +195,19 @@ void MaskBuilder::find_refused(const Thread& t, const EntryTokens& entry_tokens,
   check_tokens(t, unsure, refused);
 }
 
-const MaskBuilder::Share& MaskBuilder::share_of(const Thread& t, TokenTable& tokens) {
+const MaskBuilder::Share& MaskBuilder::share_of(const Thread& t, TokenTable& token_table) {
   if (const Share* cached = shares_.find(t)) return *cached;
   Share& share = shares_.add(t, {});
-  if (!arena_.unbounded().has_only_unbounded_entries() || !compute_string_share(t, tokens, share)) {
-    const EntryTokens& known_tokens = entry_tokens(t, tokens);
+  if (!arena_.unbounded().has_only_unbounded_entries() || !compute_string_share(t, token_table, share)) {
+    const EntryTokens& sorted_tokens = entry_tokens(t, token_table);
     share.own.clear();
-    share.staying = known_tokens.staying;
-    share.leaving = &known_tokens.leaving;
-    share.refused = known_tokens.refused;
-    find_refused(t, known_tokens, share.refused);
+    share.staying = sorted_tokens.staying;
+    share.leaving = &sorted_tokens.leaving;
+    share.refused = sorted_tokens.refused;
+    find_refused(t, sorted_tokens, share.refused);
     std::erase_if(share.refused, [&](int32_t token) {
-      return !known_tokens.staying->has(token) &&
-             !std::binary_search(known_tokens.leaving.begin(), known_tokens.leaving.end(), token);
+      return !sorted_tokens.staying->has(token) &&
+             !std::binary_search(sorted_tokens.leaving.begin(), sorted_tokens.leaving.end(), token);
     });
   }
   std::sort(share.refused.begin(), share.refused.end());

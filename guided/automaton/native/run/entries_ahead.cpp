@@ -1,4 +1,4 @@
-// Whether a thread in a uniqueness scope (uniqueness.hpp) can continue. Arena::close() checks each thread.
+// Decides whether a thread in a uniqueness scope (uniqueness.hpp) can continue. Arena::close() checks each thread.
 //
 // In: a thread that reads an entry or is between two entries. Out: false if the entry can only end with seen values, or
 // if another entry must come next and no possible entry can end with an unseen value.
@@ -12,8 +12,7 @@
 //   6. For any other entry, a way to an unseen value is searched (`can_end_new`, new_entry.hpp).
 // Between two entries, it usually suffices to look at what comes first on one way through the frame. Otherwise
 // everything that may come first in the frame is examined; it is computed once for all positions that reach each other.
-// At the end of the frame, its callers are examined. At calls of rules in which entries begin, these rules are
-// examined.
+// At the end of the frame, its callers are examined; at a call of a rule in which entries begin, the rule.
 //
 // Cost: a look-up, except for the search of new_entry.hpp. Once per position: the edges of the positions on one way. If
 // all ways are needed, once per reachable position: O(its edges and what comes first).
@@ -34,7 +33,7 @@ bool Arena::can_end_entry(const Thread& t) {
   if (uniqueness_.is_in_string(t.mem) && unbounded_.is_unbounded(t.pos)) return true;
   if (uniqueness_.scope_between_entries(t.mem) >= 0 && uniqueness_.may_run_out && !can_begin_entry(t)) return false;
   if (!uniqueness_.may_become_seen(t.mem)) return true;
-  // What comes before the string does not matter.
+  // An unbounded string is about to begin, so an unseen value is possible whatever the entry has read before it.
   if (!uniqueness_.is_in_string(t.mem) && unbounded_.begins_unbounded_string(t.pos)) return true;
   const int32_t count = min_values_ahead(t);
   if (has_more_values(count, t.mem)) return true;
@@ -53,14 +52,14 @@ std::optional<bool> Arena::can_string_end_new(const Thread& t) {
   return ahead->is_nested && any == true ? std::nullopt : any;
 }
 
-// Whether a current entry that can still have at least `count` values can have an unseen one. This takes only a
-// look-up.
+// Whether fewer seen values than `count` lie ahead of a current entry, so one of its at least `count` possible values
+// is unseen. This takes only a look-up.
 bool Arena::has_more_values(int32_t count, int32_t memory) {
   if (count == ValueCounts::kMany) return true;
   return count > 0 && uniqueness_.is_in_scalar(memory) && count > uniqueness_.max_seen_ahead(memory);
 }
 
-// The same, but ignores seen values that the automaton cannot read.
+// Like has_more_values(), but ignores seen values that the automaton cannot read.
 bool Arena::has_more_than_seen_ahead(int32_t count, const Thread& t) {
   return count > 0 && uniqueness_.is_in_scalar(t.mem) && count > count_seen_ahead(t);
 }
@@ -226,7 +225,7 @@ const Arena::Ahead& Arena::ahead_of(int32_t position) {
   return *aheads_[static_cast<size_t>(ahead_of_[position])];
 }
 
-// What comes first on one way from a position, found by depth-first search. It applies to all positions on this way.
+// What comes first on one way from a position, found by depth-first search. All positions on this way get the result.
 const Arena::Ahead& Arena::nearest_ahead_of(int32_t position) {
   if (nearest_ahead_of_.empty()) nearest_ahead_of_.assign(grammar_->positions.size(), -1);
   struct Step {
@@ -275,7 +274,7 @@ Arena::Ahead Arena::ahead_at(int32_t position, std::vector<int32_t>& next) {
     if (has_own_entries(g.calls[i].rule))
       out.calls.push_back(i);
     else
-      next.push_back(g.calls[i].after);  // the rules that this rule calls are not searched for entries
+      next.push_back(g.calls[i].after);  // rules that the called rule calls are not searched for entries
   }
   for (const TokenEdge& edge : g.tokens_of(p)) next.push_back(edge.to);
   for (int32_t i = p.effect_lo; i < p.effect_hi; ++i) {
@@ -302,7 +301,7 @@ void Arena::Ahead::add(const Ahead& more) {
   ends_scope |= more.ends_scope;
 }
 
-// The same comes first for all positions that reach each other, so it is computed once per component (Tarjan, 1972).
+// Positions that reach each other have the same answer, so it is computed once per component (Tarjan, 1972).
 void Arena::compute_ahead(int32_t from) {
   struct Visit {
     int32_t position, index, low;

@@ -27,7 +27,7 @@ bool EntryTokensBuilder::touches_no_entry(const Thread& thread) {
                          [](const Rule& rule) { return !rule.keeps && rule.kind != RuleKind::Set; });
 }
 
-// Whether a thread can continue after a text, whatever has been seen. On the text's way, there must be only byte edges.
+// Whether a thread can continue after a text, whatever has been seen. The text must lead along byte edges only.
 bool EntryTokensBuilder::continues_after(Thread thread, const std::string& text) {
   for (char c : text) thread.pos = arena_.grammar().step(thread.pos, static_cast<uint8_t>(c));
   return arena_.surely_continues(thread);
@@ -110,19 +110,19 @@ void EntryTokensBuilder::examine(int32_t token, int32_t state, EntryTokens& out)
     has_any_ended |= !has_no_ended_entry;
     have_equal_notes &= uniqueness.notes(t.mem) == notes;
   }
-  const std::vector<Uniqueness::WrittenValue> ended = uniqueness.noted_values(notes);
+  const std::vector<Uniqueness::WrittenValue> ended_values = uniqueness.noted_values(notes);
   // An unknown value may equal another value of its scope.
   auto shares_scope = [&](const Uniqueness::WrittenValue& value) {
-    return std::ranges::count_if(ended, [&](const auto& other) { return other.first == value.first; }) > 1;
+    return std::ranges::count_if(ended_values, [&](const auto& other) { return other.first == value.first; }) > 1;
   };
   const bool has_ambiguous_value = std::ranges::any_of(
-      ended, [&](const auto& value) { return value.second == Uniqueness::kUnknown && shares_scope(value); });
+      ended_values, [&](const auto& value) { return value.second == Uniqueness::kUnknown && shares_scope(value); });
   if (!is_any_sure || !have_equal_notes || has_ambiguous_value) {
     (continues_if_new ? out.unsure_if_alive : out.unsure).push_back(token);
     if (has_any_ended) out.unsure_after_end.push_back(token);
     return;
   }
-  for (const Uniqueness::WrittenValue& value : ended) {
+  for (const Uniqueness::WrittenValue& value : ended_values) {
     if (value.second == Uniqueness::kUnknown)
       add_ending(token, value.first, out);
     else
@@ -130,8 +130,9 @@ void EntryTokensBuilder::examine(int32_t token, int32_t state, EntryTokens& out)
   }
 }
 
-// Examines the tokens that may end an entry. A string ends with a quotation mark. If there are many tokens, nearly all
-// of them read a string.
+// Examines the tokens that may end an entry. In a string, they contain a quotation mark. Elsewhere, a token with
+// exactly one quotation mark is skipped, because it begins a string without ending it. Few tokens are examined: this
+// function is called if there are many tokens, and then nearly all of them read a string.
 void EntryTokensBuilder::examine_ends(const Thread& thread, const TokenSet& staying, EntryTokens& out) {
   if (!arena_.uniqueness().may_run_out) return;
   const bool is_in_string = arena_.is_in_string(thread.pos);

@@ -1,4 +1,5 @@
-// What each token that a thread can read does to the current entries (uniqueness.hpp), whatever has been seen.
+// Sorts the tokens that a thread can read by what they do to the current entries (uniqueness.hpp), whatever values have
+// been seen.
 //
 // Problem: a mask in a uniqueness scope depends on the seen set, which differs after each item. Stepping through all
 // tokens for each mask would take milliseconds, although nearly all tokens do not depend on the seen set.
@@ -9,9 +10,9 @@
 //   - tokens that end the current entry, by the text that they read up to its end;
 //   - tokens that write complete entries, with their values;
 //   - *unsure* tokens: after them, it is not certain that every entry can still end with an unseen value, or they do
-//     several of these things. A mask steps through them one by one. If only the current entries are in doubt, this is
-//     unnecessary once these can no longer become a seen value. If an entry has ended, it is always necessary, because
-//     the next entry may have no value left.
+//     several of these things. A mask steps through them one by one. If only the current entries are in doubt, and can
+//     no longer become seen values, no step is needed. If an entry has ended, a step is always needed, because no value
+//     may be left for the next entry.
 // All other tokens lead into the middle of entries that can still have any number of values.
 //
 // Example, an array of unique integers after `[1, 2`: the token `,` ends the entry with the text ``; `3,` ends it with
@@ -80,9 +81,9 @@ class EntryTokensBuilder {
  public:
   EntryTokensBuilder(Arena& arena, const TokenVocabulary& vocabulary, AlikeTokensMap& alike_tokens)
       : arena_(arena), vocabulary_(vocabulary), alike_tokens_(alike_tokens) {}
-  // `thread`: with a memory of with_noting(). `reads_only_bytes`: from the thread's table. `remainders`: calls its
-  // first argument with each token that leaves the frame and the state after this token, and appends the tokens that
-  // touch entries before they leave to its second argument.
+  // `thread`: its memory comes from Uniqueness::with_noting(). `reads_only_bytes`: from the thread's table.
+  // `remainders`: calls its first argument with each token that leaves the frame and the state after this token, and
+  // appends the tokens that touch entries before they leave to its second argument.
   template <class Remainders>
   EntryTokens build(const Thread& thread, const TokenSet& staying, bool reads_only_bytes, Remainders&& remainders);
 

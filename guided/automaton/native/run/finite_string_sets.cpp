@@ -8,11 +8,12 @@ namespace {
 constexpr int64_t kMaxStrings = 1 << 20;  // more strings are not counted
 constexpr int kMaxLength = 256;           // the most bytes of a string
 constexpr int64_t kCountWork = 64;        // per position
-constexpr int kMaxDigits = 12;  // choices for digit 1 or 2 of an escape; with more choices, there are too many strings
+// The most choices for the first or second digit of an escape. With more choices, there are too many strings.
+constexpr int kMaxDigits = 12;
 }  // namespace
 
-// Enters rules as long as a position only calls one rule. Returns the first position that calls no rule, or -1 if
-// several ways lead on.
+// Enters rules as long as a position only calls one rule. Returns the first position that has nothing but byte edges;
+// -1 if there is none.
 int32_t FiniteStringSets::skip_calls(int32_t position) const {
   for (int depth = 0; depth < kMaxLength; ++depth) {
     const Position& p = grammar_.positions[position];
@@ -25,7 +26,7 @@ int32_t FiniteStringSets::skip_calls(int32_t position) const {
 }
 
 int64_t FiniteStringSets::count(int32_t position, int depth) {
-  // kUnknownCount while it is being counted, which detects loops.
+  // While a position is being counted, its count is kUnknownCount, so the count of every loop is unknown.
   auto [it, inserted] = counts_.try_emplace(position, kUnknownCount);
   if (!inserted) return it->second;
   const int64_t count = depth > kMaxLength ? kUnknownCount : count_here(position, depth);

@@ -30,7 +30,7 @@ class FiniteStringSets {
   // Whether a string that continues at a position, between two characters, can become a string outside of the set.
   // `node`: the node of the set's trie to which the string so far leads.
   std::optional<bool> any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node);
-  // The same, but the position may be inside an escape. `progress`: the escape.
+  // Like the function above, but the position may be inside an escape. `progress`: the escape.
   std::optional<bool> any_new_inside(int32_t position, const PersistentTrie& trie, int32_t node,
                                      const StringProgress& progress);
   // Whether every entry that begins at a position is one of a few strings.

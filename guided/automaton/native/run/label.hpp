@@ -3,8 +3,8 @@
 // For a rule that is a counter, a token table is built only once, without bounds. Each token is stored under a label
 // that says how far it counts. A look-up then selects the labels that fit the register (token_table.hpp).
 //
-// In: the configuration to which a token leads, in a walk whose bottom frame has an unknown caller. The frame counts
-// from the register at the start of the walk. Out: the label.
+// In: the configuration to which a token leads, in a walk whose bottom frame has an unknown caller. The register of
+// this frame is 0 at the start of the walk, and counts from there. Out: the label.
 // Cost: each return configuration is examined once per walk.
 #pragma once
 

@@ -50,7 +50,7 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
     int32_t free_run = -1;
   };
   const auto& lines = trie_.lines();
-  const int32_t first = trie_.line_of(node), end = lines[first].skip, top = lines[first].depth;
+  const int32_t first = trie_.line_of(node), end = lines[first].skip, top_depth = lines[first].depth;
   auto set_point = [&](PathPoint& path_point, int32_t point) {
     const VisitedPoints::PointInfo& info = points_.look_up(point);
     path_point = {point, info, points_.row(point), info.can_exit, free_run(point)};
@@ -60,7 +60,7 @@ void LineWalk::sweep(int32_t node, int32_t start, int32_t start_depth) {
   table_.take(path[0].ending, lines[first].payload_lo, lines[first + 1].payload_lo);
   for (int32_t i = first + 1; i < end;) {
     const TokenTrie::Line& line = lines[i];
-    const auto depth = static_cast<size_t>(line.depth - top);
+    const auto depth = static_cast<size_t>(line.depth - top_depth);
     const PathPoint& from = path[depth - 1];
     const int32_t depth_before = start_depth + static_cast<int32_t>(depth) - 1;
     if (from.can_exit && depth_before > 0 && follow_.has(line.byte))
@@ -97,7 +97,7 @@ bool LineWalk::derive(const SiblingTable& other) {
   const auto& lines = trie_.lines();
   const int32_t end = lines[0].skip;
   int32_t lines_left = kMaxDifferentLines;
-  std::vector<SharedLines> shared;
+  std::vector<SharedLines> shared_lines;
   table_.take_most(table_.set_number({}), other.table->staying.dense, {});
   std::vector<std::pair<int32_t, int32_t>> pairs(kUsualDepth);  // by depth: the points of the two walks
   pairs[0] = {0, points_.position(other.pos)};
@@ -110,7 +110,7 @@ bool LineWalk::derive(const SiblingTable& other) {
     const int32_t to = step(from, line.byte), other_to = step(other_from, line.byte);
     if (to == other_to || to == WalkPoints::kNowhere) {
       if (to == other_to)
-        shared.push_back({line.payload_lo, subtree_end, line.depth});
+        shared_lines.push_back({line.payload_lo, subtree_end, line.depth});
       else
         table_.drop(line.payload_lo, subtree_end);
       i = line.skip;
@@ -121,7 +121,7 @@ bool LineWalk::derive(const SiblingTable& other) {
       return false;
     }
     if (subtree_end - line.payload_lo > kFewTokens && points_agree(to, other_to, trie_.classes_below(i))) {
-      shared.push_back({line.payload_lo, subtree_end, line.depth});
+      shared_lines.push_back({line.payload_lo, subtree_end, line.depth});
       i = line.skip;
       continue;
     }
@@ -131,21 +131,23 @@ bool LineWalk::derive(const SiblingTable& other) {
     table_.drop(line.payload_lo, lines[i].payload_lo);
     table_.take(points_.look_up(to), line.payload_lo, lines[i].payload_lo);
   }
-  copy_remainders(*other.table, shared);
+  copy_remainders(*other.table, shared_lines);
   return true;
 }
 
-// Copies the remainders of the tokens below lines at which both walks are at the same point.
-void LineWalk::copy_remainders(const TokenTable& other, const std::vector<SharedLines>& shared) {
+// Copies the remainders of the tokens below shared lines, at which both walks are at the same point or at points that
+// agree.
+void LineWalk::copy_remainders(const TokenTable& other, const std::vector<SharedLines>& shared_lines) {
   for (const Remainder& r : other.entries) {
     const int32_t payload = trie_.payload_index(r.token);
-    auto it = std::upper_bound(shared.begin(), shared.end(), payload,
+    auto it = std::upper_bound(shared_lines.begin(), shared_lines.end(), payload,
                                [](int32_t p, const SharedLines& s) { return p < s.from; });
-    if (it != shared.begin() && payload < (--it)->to && it->depth <= r.depth) table_.leave_as(r);
+    if (it != shared_lines.begin() && payload < (--it)->to && it->depth <= r.depth) table_.leave_as(r);
   }
 }
 
-// Whether all these character classes loop at both points, and the points agree in everything else.
+// Whether all these character classes loop at both points, and the points put tokens into the same set and either both
+// or neither can exit.
 bool LineWalk::points_agree(int32_t point, int32_t other, CharClasses char_classes) {
   if (other == WalkPoints::kNowhere || (char_classes & ~points_.with_loops(point).loops) ||
       (char_classes & ~points_.with_loops(other).loops))

@@ -2,11 +2,11 @@
 // start to end.
 //
 // `sweep` is for a point from which most of the vocabulary can be read but few characters loop, so searching for loops
-// would gain nothing. If any run of characters can be read from a point (free_runs.hpp), it takes the tokens of such
-// runs without walking them. `derive` computes a table from the table of another position of the same rule. Two walks
-// run side by side, one from each position. Where both are at the same point, everything below that line is copied from
-// the other table. Example: after "ab", a search for "abc" differs from the search at its start only in the tokens that
-// begin with "c".
+// would gain nothing. If any run of characters can be read from a point (free_runs.hpp), `sweep` takes the tokens that
+// consist of such a run without walking them. `derive` computes a table from the table of another position of the same
+// rule. Two walks run side by side, one from each position. Where both are at the same point, everything below that
+// line is copied from the other table. Example: after "ab", a search for "abc" differs from the search at its start
+// only in the tokens that begin with "c".
 //
 // In: the points visited so far, and the table that is being built. Out: the table's tokens, including those that
 // leave.
@@ -28,8 +28,9 @@ class LineWalk {
   LineWalk(const TableTask& task, VisitedPoints& points, TableBuilder& table)
       : task_(task), trie_(task.trie()), follow_(task.follow), points_(points), table_(table) {}
 
-  // Whether a sweep below a node is worthwhile. Many tokens must be readable from the point. Most of them must have
-  // characters that do not loop; if long runs of characters can always be read, some of them suffice.
+  // Whether a sweep below a node is worthwhile. Many tokens must be readable from the point, and most of them must have
+  // characters that do not loop. If long runs of characters can always be read, fewer tokens with such characters
+  // suffice.
   bool is_sweep_worthwhile(int32_t node, int32_t point, CharClasses loops);
   // Takes all tokens below a node at which the walk is at this point, after `depth` bytes.
   void sweep(int32_t node, int32_t point, int32_t depth);
@@ -42,13 +43,13 @@ class LineWalk {
     int32_t from, to, depth;
   };
   bool points_agree(int32_t point, int32_t other, CharClasses char_classes);
-  void copy_remainders(const TokenTable& other, const std::vector<SharedLines>& shared);
+  void copy_remainders(const TokenTable& other, const std::vector<SharedLines>& shared_lines);
   int32_t step(int32_t point, uint8_t byte) {
     return point != WalkPoints::kNowhere && points_.bytes(point).has(byte) ? points_.next(point, byte)
                                                                            : WalkPoints::kNowhere;
   }
 
-  // The number of tokens with such a character, once for each class.
+  // The number of tokens with a character of these classes. A token counts once for each class that it contains.
   int64_t count_tokens_with(CharClasses char_classes) const;
   FreeRuns::Runs* runs();  // null if there are none
   // The number of characters of the classes of `runs()` that can always be read from a point; -1 if no run passes

@@ -11,7 +11,7 @@ namespace guided {
 namespace {
 constexpr int32_t kAnyRegister = -1;
 constexpr size_t kMaxSparse = 3000;         // a recipe with more single ids gets its own bitmask
-constexpr size_t kMaxStayingBeyond = 2000;  // more remainders of tokens that count beyond a bound are not worth a table
+constexpr size_t kMaxStayingBeyond = 2000;  // if more tokens count beyond a bound, a walk is cheaper than a table
 
 }  // namespace
 
@@ -31,22 +31,22 @@ void MaskRecipe::write(uint32_t* row, int32_t words) const {
 }
 
 bool MaskRecipe::allows_all(int32_t size) const {
-  size_t listed = sparse.size();
-  for (const std::vector<int32_t>* list : lists) listed += list->size();
+  size_t listed_count = sparse.size();
+  for (const std::vector<int32_t>* list : lists) listed_count += list->size();
   const int32_t words = (size + 31) / 32;
-  size_t missing = 0;  // tokens that no dense row contains
+  size_t missing_count = 0;  // tokens that no dense row contains
   for (int32_t w = 0; w < words; ++w) {
     uint32_t word = w + 1 < words || size % 32 == 0 ? 0 : ~0u << size % 32;
     for (const uint32_t* set : dense) word |= set[w];
-    missing += static_cast<size_t>(std::popcount(~word));
-    if (missing > listed) return false;  // most masks return here after a few words
+    missing_count += static_cast<size_t>(std::popcount(~word));
+    if (missing_count > listed_count) return false;  // most masks return here after a few words
   }
-  if (missing == 0) return refused.empty();
+  if (missing_count == 0) return refused.empty();
   std::vector<uint32_t> row(static_cast<size_t>(words));
   write(row.data(), words);
-  int64_t allowed = 0;
-  for (uint32_t w : row) allowed += std::popcount(w);
-  return allowed == size;
+  int64_t allowed_count = 0;
+  for (uint32_t w : row) allowed_count += std::popcount(w);
+  return allowed_count == size;
 }
 
 void MaskRecipe::add(const TokenSet& set) {
@@ -224,18 +224,18 @@ const MaskRecipe& MaskBuilder::recipe(int32_t state) {
     const Position& p = g.positions[t.pos];
     for (const TokenEdge& edge : g.tokens_of(p)) out->sparse.push_back(edge.token);
     if (p.bytes.count() == 0) continue;
-    TokenTable& tokens = table(t);
-    if (tokens.overflow) {
+    TokenTable& token_table = table(t);
+    if (token_table.overflow) {
       needs_walk = true;
       break;
     }
     if (t.mem > kLastUnknownSet) {
-      shares.push_back(&share_of(t, tokens));
+      shares.push_back(&share_of(t, token_table));
       continue;
     }
-    const TokenSet& staying = tokens.is_relative ? within_bounds(tokens, t) : tokens.staying;
+    const TokenSet& staying = token_table.is_relative ? within_bounds(token_table, t) : token_table.staying;
     out->add(staying);
-    add_leaving(t, tokens, staying, *out);
+    add_leaving(t, token_table, staying, *out);
   }
   if (needs_walk) {
     *out = {};
@@ -268,7 +268,7 @@ bool MaskBuilder::is_near_limit(int32_t state) const {
   auto is_near = [](const Rule& rule, int64_t count) {
     return rule.max_tokens >= 0 && count + 1 + rule.furthest_rest > rule.max_tokens;
   };
-  for (const Rule& rule : g.rules)  // any of them may begin inside the token
+  for (const Rule& rule : g.rules)  // any rule may begin inside the token
     if (is_near(rule, 0)) return true;
   for (const Thread& t : arena_.config(state))
     if (t.pos != kExit && is_near(g.rule_at(t.pos), t.reg)) return true;

@@ -1,13 +1,13 @@
-// Token masks of states.
+// Computes the token masks of states.
 //
 // Problem: a state allows some of 128,000 tokens. Trying each token takes milliseconds. Storing a row takes 16 KB per
 // state, and a document visits thousands of states.
 //
 // How: the mask of a state is a union over its parser threads. For each thread, a *token table* (token_table.hpp)
 // contains the tokens that stay in the thread's frame. For tokens that leave the frame, the table contains
-// *remainders*, which are walked from the state after the frame returns. The key of a table is the content of a rule,
-// so all grammars with the same rule share the table. A state does not store its row but a *recipe*: pointers to dense
-// rows of tables, and short lists of further ids. Example, after `{"name": "An`:
+// *remainders*, which are walked from the state after the frame returns. The key of a table contains the content of a
+// rule, but not the grammar, so all grammars with the same rule share the table. A state does not store its row but a
+// *recipe*: pointers to dense rows of tables, and short lists of further ids. Example, after `{"name": "An`:
 //
 //   dense    the row of "inside of a string": 90,000 ids, shared by all strings of all grammars
 //   sparse   ids of tokens such as `",` and `"}` that end the string and continue as this object allows
@@ -44,7 +44,7 @@ struct MaskRecipe {
   std::vector<const uint32_t*> dense;
   std::vector<int32_t> sparse;                     // in any order
   std::vector<const std::vector<int32_t>*> lists;  // more ids
-  std::vector<int32_t> refused;                    // ids to remove from all of these
+  std::vector<int32_t> refused;                    // ids that the fields above contain, but that are not allowed
   std::deque<TokenSet> own;                        // sets that no table contains
   bool everything = false;                         // whether every token is allowed
   void write(uint32_t* row, int32_t words) const;
@@ -90,7 +90,7 @@ class MaskBuilder {
   template <class Visit>
   void walk_remainders(const Thread& thread, const TokenTable& table, Visit&& visit);
   // As each_remainder(), but calls visit(token), for a thread without a seen set or with an unknown one. It uses cached
-  // tables, which say how one frame continues the remainders of another. Returns false if these do not suffice; the
+  // tables, which say how one frame continues the remainders of another. Returns false if they do not suffice; the
   // visited tokens must then be discarded.
   template <class Visit>
   bool each_cached_remainder(const Thread& thread, const TokenTable& table, Visit&& visit,
@@ -164,18 +164,19 @@ class MaskBuilder {
              !std::binary_search(refused.begin(), refused.end(), token);
     }
   };
-  const Share& share_of(const Thread& thread, TokenTable& tokens);
-  const EntryTokens& entry_tokens(const Thread& thread, TokenTable& tokens);
+  const Share& share_of(const Thread& thread, TokenTable& token_table);
+  const EntryTokens& entry_tokens(const Thread& thread, TokenTable& token_table);
   // Appends the tokens that the seen values forbid.
   void find_refused(const Thread& thread, const EntryTokens& entry_tokens, std::vector<int32_t>& refused);
   void find_repeated(const Thread& thread, const EntryTokens& entry_tokens, std::vector<int32_t>& refused);
   void add_shares(const std::vector<const Share*>& shares, MaskRecipe& out) const;
-  // Appends the tokens that leave the frame if the thread's seen set is unknown. Appends the tokens that touch two
-  // entries to `unsure`.
+  // Appends the tokens with which the thread leaves its frame, assuming that its seen set is unknown, to `leaving`.
+  // Those of them that touch two entries are also appended to `unsure`.
   void find_leaving_if_unknown(Thread thread, const TokenTable& table, std::vector<int32_t>& leaving,
                                std::vector<int32_t>& unsure);
-  // Computes a share if all entries are unbounded strings. Returns false if the text that has been read is unknown.
-  bool compute_string_share(const Thread& thread, TokenTable& tokens, Share& share);
+  // Computes a share if all entries are unbounded strings. Returns false if the thread is inside a nested value, or if
+  // the text of its current entry is unknown.
+  bool compute_string_share(const Thread& thread, TokenTable& token_table, Share& share);
   // The tokens of a relative table that a thread's bounds allow.
   const TokenSet& within_bounds(const TokenTable& table, const Thread& thread);
 

@@ -25,15 +25,16 @@ const NewEntry::Way* NewEntry::find(const Thread& thread) {
   return answer && answer->way ? &*answer->way : nullptr;
 }
 
-// Null: no way was found, possibly because the limit on nesting was reached. `any`: any way suffices, not only the
-// shortest.
-const NewEntry::Answer* NewEntry::find_answer(const Thread& thread, int outer_count, bool any) {
+// Null: inside another search, no way was found, possibly because the limit on nesting was reached. `any_suffices`: any
+// way suffices, not only the shortest.
+const NewEntry::Answer* NewEntry::find_answer(const Thread& thread, int outer_count, bool any_suffices) {
   // If `outer_count` is positive, only the innermost entry has to end.
   auto& answers = outer_count ? inner_answers_ : answers_;
-  if (const Answer* answer = answers.find(thread); answer && (any || answer->is_shortest)) return answer;
+  if (const Answer* answer = answers.find(thread); answer && (any_suffices || answer->is_shortest)) return answer;
   const size_t previous_refused = std::exchange(refused_bytes_, 0);
   Answer result{follow_tree(thread, outer_count), true};
-  if (!result.way && !answer_string(thread, outer_count, result)) result = {search(thread, outer_count, any), !any};
+  if (!result.way && !answer_string(thread, outer_count, result))
+    result = {search(thread, outer_count, any_suffices), !any_suffices};
   refused_bytes_ = previous_refused;
   if (!result.way && nesting_ > 0) return nullptr;
   result.is_shortest |= !result.way;
@@ -186,11 +187,11 @@ size_t NewEntry::min_bytes_after(int32_t state, uint8_t byte) {
 // can have, then byte order. Once the entry can no longer become a seen value, the shortest text gives the rest. The
 // bytes after the entry count, too, since another name may require another value. Of equally short ways, the first in
 // byte order is found, whatever other values have been seen. So each thread on the way returns the rest of the same
-// text, and so does a thread that has seen more values, unless the way's value is among them. With `any`, the search is
-// breadth-first and ends with the first way, since the shortest values may all have been seen.
-std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_count, bool any) {
+// text, and so does a thread that has seen more values, unless the way's value is among them. With `any_suffices`, the
+// search is breadth-first and ends with the first way, since the shortest values may all have been seen.
+std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_count, bool any_suffices) {
   struct Node {
-    size_t bytes;  // the fewest that a way through this node can have; with `any`, the bytes of the text
+    size_t bytes;  // the fewest that a way through this node can have; with `any_suffices`, the bytes of the text
     std::string text;
     int32_t state;
     bool operator>(const Node& other) const { return std::tie(bytes, text) > std::tie(other.bytes, other.text); }
@@ -204,7 +205,7 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_co
   std::optional<Way> best;
   std::string best_prefix;
   auto is_worse = [&](size_t bytes, const std::string& text) {
-    return best && (any || std::tie(bytes, text) >= std::tie(best->bytes, best_prefix));
+    return best && (any_suffices || std::tie(bytes, text) >= std::tie(best->bytes, best_prefix));
   };
   auto try_end = [&](const Node& node) {
     std::optional<Way> way = shortest_end(node.state, outer_count);
@@ -229,9 +230,9 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_co
       if (is_worse(next.bytes, next.text)) break;
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       CallMeter::work(kByteWork);
-      next.bytes =
-          any ? next.text.size()
-              : std::max(node.bytes, next.text.size() + min_bytes_after(node.state, static_cast<uint8_t>(byte)));
+      next.bytes = any_suffices ? next.text.size()
+                                : std::max(node.bytes,
+                                           next.text.size() + min_bytes_after(node.state, static_cast<uint8_t>(byte)));
       if (is_worse(next.bytes, next.text)) continue;
       CallMeter::work(kTryWork);
       next.state = arena_.raw_step(node.state, static_cast<uint8_t>(byte));
@@ -245,7 +246,8 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_co
   return best;
 }
 
-// The shortest of the tree's texts from a state that end the entry with an unseen value.
+// Of the shortest texts (shortest_text.hpp) of a state's threads, the shortest one that ends the entry with an unseen
+// value.
 std::optional<NewEntry::Way> NewEntry::shortest_end(int32_t state, int outer_count) {
   Way result;
   for (const Thread& t : arena_.config(state))

@@ -7,9 +7,9 @@
 // How: the shortest text is tried first, and nearly always suffices. Otherwise a search examines only states from which
 // the entry may still become a seen value, each of them once, however it was spelled. From any other state, the
 // shortest text suffices. Of the ways to such other states, the one with the fewest bytes to the end of the output is
-// chosen; if several have equally few, the first in byte order. So from each state on a way, the rest of the way is the
-// chosen way. A value that is seen later does not change the way unless the way leads to it. Answers are cached by
-// thread. Most queries only ask whether any way exists, so the first way that is found answers them.
+// chosen; if several have equally few, the first in byte order. So a search from any state on the chosen way chooses
+// the rest of this way. A value that is seen later does not change the way unless the way leads to it. Answers are
+// cached by thread. Most queries only ask whether any way exists, so the first way that is found answers them.
 //
 // If the entry is a string, its shortest unseen value is usually found without a search (shortest_new_string.hpp). If
 // the entry is one of few strings (finite_string_sets.hpp) and all of them have been seen, the outer entries cannot
@@ -18,9 +18,9 @@
 // In: a thread. Out: the text from the thread to the end of the outermost entry that it reads, or the answer that there
 // is none.
 // Cost: the bytes of the text if the first try gives an unseen value; each seen value on the way adds its length. Once
-// a way is known, the search for a better one ends after a few times the states examined so far. Without a way, it ends
-// after some thousand states. The answer is then that all ways lead to seen values, for example for an integer with
-// many spellings and few values.
+// a way is known, the search for a better one ends after a few times the states examined so far. As long as none is
+// known, it ends after some thousand states, and the answer is that there is none: for example for an integer with many
+// spellings and few values.
 #pragma once
 
 #include <algorithm>
@@ -54,10 +54,10 @@ class NewEntry {
  private:
   struct Answer {
     std::optional<Way> way;
-    bool is_shortest;  // whether `way` is the shortest, or any way
+    bool is_shortest;  // whether `way` is the shortest; otherwise, it is any way
   };
   // `outer_count`: how many of the current entries, counted from the outermost, need not end.
-  const Answer* find_answer(const Thread& thread, int outer_count, bool any);
+  const Answer* find_answer(const Thread& thread, int outer_count, bool any_suffices);
   bool has_way(const Thread& thread, int outer_count) {
     const Answer* answer = find_answer(thread, outer_count, true);
     return answer && answer->way;
@@ -65,7 +65,7 @@ class NewEntry {
   bool answer_string(const Thread& thread, int outer_count, Answer& answer);
   std::optional<Way> follow_tree(Thread thread, int outer_count, int depth = 0);
   std::optional<Way> follow_any(const std::vector<Thread>& threads, int outer_count, int depth, Way out);
-  std::optional<Way> search(const Thread& thread, int outer_count, bool any);
+  std::optional<Way> search(const Thread& thread, int outer_count, bool any_suffices);
   bool ends_with_seen_value(const Thread& thread);
   std::optional<Way> shortest_end(int32_t state, int outer_count);
   bool may_become_seen(int32_t state, int outer_count);
@@ -81,7 +81,7 @@ class NewEntry {
   ShortestNewString new_string_;
   ThreadMap<Answer> answers_, inner_answers_;
   int nesting_ = 0;
-  size_t refused_bytes_ = 0;  // bytes to the end of the output of the text that follow_tree() has refused last; 0: none
+  size_t refused_bytes_ = 0;  // of the text, up to the end of the output, that follow_tree() refused last; 0: none
 };
 
 }  // namespace guided

@@ -1,4 +1,4 @@
-// The registers of frames: counts, the members of a permutation that have been written, and how effects change them.
+// Computes how effects change the registers of frames: counts, and the members of a permutation that have been written.
 #include "run/arena.hpp"
 
 #include <algorithm>

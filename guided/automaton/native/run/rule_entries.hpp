@@ -12,7 +12,7 @@ namespace guided {
 
 class RuleEntries {
  public:
-  // As the position of a caller: the call is a tail call, and the caller's `ret` contains the actual callers.
+  // The position of a caller that stands for a tail call: its `ret` contains the actual callers.
   static constexpr int32_t kTail = -2;
   struct Entry {
     int32_t rule, mem;

@@ -2,9 +2,10 @@
 //
 // In: a thread that reads an entry or is about to. Out: an upper bound, found without a search for ways.
 //
-// How: the seen and the known names form a trie, which is walked side by side with the automaton. Characters are read
-// in their plain spelling. All strings below a node are counted if an escape of a character leads elsewhere, at a call,
-// an action or an end, and after kMaxNodes nodes.
+// How: the seen strings and the known names form a trie, which is walked side by side with the automaton. Characters
+// are read in their plain spelling. In these cases, all strings below a trie node are counted without a walk: an escape
+// of a character may lead to another position than the character; the position has a call, an action, a control token
+// or an end; kMaxNodes nodes have been walked.
 // Cost: what the automaton and the names have in common, at most kMaxNodes nodes.
 #include <string_view>
 

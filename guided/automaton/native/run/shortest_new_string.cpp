@@ -58,7 +58,8 @@ int64_t ShortestNewString::min_bytes_after_string(const Thread& thread) {
   return fewest;
 }
 
-// The bytes of the tree's text; kNone if its string is in the trie or is not written in plain characters.
+// The bytes of the text that the tree of shortest texts (shortest_text.hpp) gives; kNone if its string is in the trie
+// or is not written in plain characters.
 int64_t ShortestNewString::tree_text_bytes(Thread thread, int32_t node) {
   const Grammar& g = arena_.grammar();
   for (int64_t bytes = 1; bytes < kMaxStringBytes; ++bytes) {
@@ -99,7 +100,7 @@ ShortestNewString::Best ShortestNewString::best_with_escape(const Thread& thread
   return {std::min(kNone, rest.bytes + 1), StringProgress::kEscape, rest.byte, rest.is_complete};
 }
 
-// The same from after the backslash.
+// Like best_with_escape(), but from after the backslash.
 ShortestNewString::Best ShortestNewString::best_after_backslash(const Thread& thread, int32_t node, int depth) {
   const Grammar& g = arena_.grammar();
   Best result;
@@ -144,8 +145,8 @@ ShortestNewString::Best ShortestNewString::find_best(Thread thread, int32_t node
   return answers_.add(thread, result);
 }
 
-// The same, but possibly inside an escape. Right after the backslash, only two-byte escapes are considered; later in an
-// escape, no text is found.
+// Like find_best(), but possibly inside an escape. Right after the backslash, only two-byte escapes are considered;
+// later in an escape, no text is found.
 ShortestNewString::Best ShortestNewString::find_best_in_escape(const Thread& thread, int32_t node,
                                                                const StringProgress& progress) {
   if (progress.between_characters()) return find_best(thread, node, 0);

@@ -1,9 +1,9 @@
-// The shortest unseen string that an entry (uniqueness.hpp) can become.
+// Finds the shortest unseen string that an entry (uniqueness.hpp) can become.
 //
 // How: there is one answer for each pair of a position of the automaton and a node of the trie of seen strings. It is
 // the shortest text (shortest_text.hpp) if this text is unseen. Otherwise it is the best of the answers one byte later:
 // the answer with the fewest bytes to the end of the output or, among equals, the first in byte order. So the rest of
-// an answer is the answer at a later position. Nodes never change, so a newly seen value requires new answers only
+// an answer is the answer at a later position. Trie nodes never change, so a newly seen value requires new answers only
 // along its own spelling.
 //
 // Example: for the strings `aa`, `ab`, `b` and the seen string `b`, the answer at the start is `aa"`. Once `aa` has

@@ -182,8 +182,8 @@ int64_t ShortestText::conditional_cost(const Rule& rule) const {
 }
 
 // The first of needed_members(), cached; -1 if no member is needed or the permutation cannot end. A member that costs
-// more than the rule itself may call the rule again. Such members are used only if the others do not suffice, so texts
-// are finite.
+// more than the rule itself may call the rule again. It is used only if cheaper members do not suffice, so texts are
+// finite.
 int32_t ShortestText::needed_member(int32_t rule_number, int32_t reg) {
   const Rule& rule = grammar_.rules[rule_number];
   const uint64_t key = pair_key(rule_number, reg);
@@ -262,8 +262,9 @@ ShortestText::Choice ShortestText::choose(const Thread& thread) {
   if (p.accept && (is_free || arena_.may_end(rule, thread.reg))) return {};
   Choice best;
   best.cost = kUnreachable + 1;
-  // First come missing required members and effects that write no member, then all others; both from the cheapest on.
-  auto comes_first = [&](const Effect& e) {
+  // The first pass tries missing required members and effects that write no member, the second pass all other effects.
+  // Each pass begins with the cheapest.
+  auto is_in_first_pass = [&](const Effect& e) {
     auto member = static_cast<size_t>(e.a);
     if (rule.choices && e.op == Effect::Put) return e.a == needed_member(p.rule, thread.reg);
     return e.op != Effect::Put || (rule.required[member] && !arena_.seen(thread.reg).has(member));
@@ -275,7 +276,7 @@ ShortestText::Choice ShortestText::choose(const Thread& thread) {
       ++comparisons;
       const EffectEdge& e = grammar_.effects[i];
       Thread next = thread;
-      if (comes_first(e.effect) != is_first_pass || !arena_.apply(rule, e.effect, next)) continue;
+      if (is_in_first_pass(e.effect) != is_first_pass || !arena_.apply(rule, e.effect, next)) continue;
       best = {Choice::ApplyEffect, i, cost_[e.to]};
       break;
     }

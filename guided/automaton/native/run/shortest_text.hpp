@@ -1,4 +1,4 @@
-// The shortest text to the end of a frame, as a tree that gives the next step on the shortest way for each position.
+// Finds the shortest text to the end of a frame, as a tree: for each position, the next step on the shortest way.
 //
 // This is Knuth's generalisation of Dijkstra's algorithm (1977) over the automata of the rules: the cost of a call is
 // the cost of the called rule. Guards are evaluated on the way: a count below its minimum continues, and a frame ends

@@ -75,25 +75,26 @@ void TableBuilder::finish_sets() {
 std::vector<int32_t> TableBuilder::group_by_stay_count() {
   std::vector<uint32_t> leaving(static_cast<size_t>(task_.vocabulary.words));
   for (const LeavingToken& l : leaving_) set_bit(leaving.data(), l.token);
-  std::vector<int32_t> group(task_.vocabulary.tokens.size(), -1);
+  std::vector<int32_t> group_of_token(task_.vocabulary.tokens.size(), -1);
   auto& stay_counts = table_->stay_counts;
   for (auto it = table_->labels.rbegin(); it != table_->labels.rend() && it->first.stay >= 0; ++it) {
     if (stay_counts.empty() || stay_counts.back().first != it->first.stay) stay_counts.emplace_back(it->first.stay, 0);
     const auto number = static_cast<int32_t>(stay_counts.size()) - 1;
     for (size_t w = 0; w < it->second.dense.size(); ++w)
-      for (uint32_t x = it->second.dense[w] & leaving[w]; x; x &= x - 1) group[w * 32 + __builtin_ctz(x)] = number;
-    for (int32_t token : it->second.sparse) group[static_cast<size_t>(token)] = number;
+      for (uint32_t x = it->second.dense[w] & leaving[w]; x; x &= x - 1)
+        group_of_token[w * 32 + __builtin_ctz(x)] = number;
+    for (int32_t token : it->second.sparse) group_of_token[static_cast<size_t>(token)] = number;
   }
-  return group;
+  return group_of_token;
 }
 
 void TableBuilder::finish_remainders() {
-  std::vector<int32_t> group;
+  std::vector<int32_t> group_of_token;
   std::vector<size_t> next_entry;  // by group: the index of its next entry
   if (is_relative_ && !task_.source && !leaving_.empty()) {
-    group = group_by_stay_count();
+    group_of_token = group_by_stay_count();
     for (const LeavingToken& l : leaving_)
-      if (const int32_t group_index = group[static_cast<size_t>(l.token)]; group_index >= 0)
+      if (const int32_t group_index = group_of_token[static_cast<size_t>(l.token)]; group_index >= 0)
         ++table_->stay_counts[static_cast<size_t>(group_index)].second;
     size_t end = 0;
     for (auto& [stay, count] : table_->stay_counts) {
@@ -110,7 +111,7 @@ void TableBuilder::finish_remainders() {
     const Remainder source = task_.source ? task_.source->entries[l.token] : Remainder{l.token, 0, 0, 0};
     const Remainder remainder{source.token, task_.source ? source.count : l.count,
                               source.touched_entries + l.touched_entries, source.depth + l.depth};
-    const int32_t group_index = group.empty() ? -1 : group[static_cast<size_t>(l.token)];
+    const int32_t group_index = group_of_token.empty() ? -1 : group_of_token[static_cast<size_t>(l.token)];
     if (group_index >= 0)
       table_->staying_entries[next_entry[static_cast<size_t>(group_index)]++] = remainder;
     else
@@ -121,9 +122,9 @@ void TableBuilder::finish_remainders() {
   table_->build_remainders(task_.vocabulary.tokens);
 }
 
-// If a token has left an earlier frame in several ways, these may meet again: after `ab`, it does not matter whether
-// one frame has read both letters or two frames have read one letter each. Without this function, the number of entries
-// would grow exponentially.
+// If a token has left an earlier frame in several ways, these ways may meet again: after `ab`, it does not matter
+// whether one frame has read both letters or two frames have read one letter each. Without this function, the number of
+// entries would grow exponentially.
 void TableBuilder::drop_duplicates() {
   std::vector<uint32_t> tokens_so_far(static_cast<size_t>(task_.vocabulary.words));
   bool has_duplicates = false;
@@ -133,8 +134,8 @@ void TableBuilder::drop_duplicates() {
   }
   if (!has_duplicates) return;
   std::ranges::sort(table_->entries);
-  const auto rest = std::ranges::unique(table_->entries);
-  table_->entries.erase(rest.begin(), rest.end());
+  const auto duplicates = std::ranges::unique(table_->entries);
+  table_->entries.erase(duplicates.begin(), duplicates.end());
 }
 
 std::shared_ptr<TokenTable> TableBuilder::finish(bool reads_only_bytes) {

@@ -70,7 +70,7 @@ class TableBuilder {
   void take_list(int32_t set, std::span<const int32_t> ids) {
     if (set >= 0) sets_[set].lists.push_back(ids);
   }
-  // Removes tokens from those that take_most() or take_list() has taken.
+  // Removes tokens that take_most() or take_list() has taken.
   void drop(int32_t from, int32_t to) {
     if (is_relative_ && dropped_.empty()) dropped_.resize(static_cast<size_t>(task_.vocabulary.words));
     uint32_t* row = is_relative_ ? dropped_.data() : sets_[0].bits.data();
@@ -82,8 +82,8 @@ class TableBuilder {
   void note_some_touched_entries() { table_->touches_entries = true; }
 
   // ---- tokens that leave
-  // The frame ends after `depth` bytes of the tokens, in a configuration with exits. The caller may read the remaining
-  // bytes.
+  // Notes that the frame ends after `depth` bytes of these tokens, in a configuration with exits. The caller may read
+  // the remaining bytes.
   void leave(const Config& config, int32_t depth, int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i)
       for (int32_t k = config.count - 1; k >= 0 && config.threads[k].pos == kExit; --k)
@@ -91,7 +91,7 @@ class TableBuilder {
                             task_.arena.uniqueness().touched_entries(config.threads[k].mem)});
     if (leaving_.size() > kMaxRemainders) table_->overflow = true;
   }
-  // The same for a frame with one exit that has touched no entry. Only for plain tables.
+  // Like the function above, for a frame with one exit that has touched no entry. Only for plain tables.
   void leave(int32_t depth, int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i) leaving_.push_back({trie_.payloads()[i], depth, 0, 0});
     if (leaving_.size() > kMaxRemainders) table_->overflow = true;

@@ -25,7 +25,7 @@ class TableWalk {
     if (sibling && byte_count >= kManyReadBytes && line_walk_.derive(*sibling))
       return table_.finish(points_.only_positions());
     if (task_.source || byte_count < kManyReadBytes || !begin_at_loop()) visit({});
-    // Walk the items of one child of the root after the other, so that memory is read in order and the queue stays
+    // Walk the subtrees of the root's children one after the other, so that memory is read in order and the queue stays
     // short.
     std::vector<Item> root_items;
     root_items.swap(queue_);
@@ -142,35 +142,36 @@ class TableWalk {
     table_.take_one(points_.link_after(info, trie_.lengths()[payload] - length).set, payload);
   }
 
-  // For starts from which most characters lead to a point at which they loop, often the start itself.
+  // Begins the walk if most characters lead from the start to a point at which they loop, which is often the start
+  // itself. Returns false if there is no such point.
   bool begin_at_loop() {
-    int32_t loop = 0;
+    int32_t loop_point = 0;
     CharClasses char_classes = points_.with_loops(0).loops, leading_classes = char_classes;
     for (uint8_t byte : {'e', '0'}) {
       const int32_t next_point = char_classes == 0 ? points_.next(0, byte) : WalkPoints::kNowhere;
       if (next_point == WalkPoints::kNowhere) continue;
-      loop = next_point;
-      char_classes = points_.with_loops(loop).loops;
-      leading_classes = points_.classes_leading(0, loop);
+      loop_point = next_point;
+      char_classes = points_.with_loops(loop_point).loops;
+      leading_classes = points_.classes_leading(0, loop_point);
     }
     if (line_walk_.is_sweep_worthwhile(0, 0, char_classes)) {
       line_walk_.sweep(0, 0, 0);
       return true;
     }
     if (char_classes == 0) return false;
-    const int32_t length = loop == 0 ? 0 : 1;
-    if ((char_classes & ~leading_classes) == 0) return take_loop({.length = length}, loop);
+    const int32_t length = loop_point == 0 ? 0 : 1;
+    if ((char_classes & ~leading_classes) == 0) return take_loop({.length = length}, loop_point);
     // Some characters of these classes lead elsewhere, so examine each child of the root.
-    const bool is_set_taken = take_loop_set(loop, length);
+    const bool is_set_taken = take_loop_set(loop_point, length);
     const TokenTrie::Node root = trie_.nodes()[0];
     for (int32_t c = root.first_child; c < root.first_child + root.children; ++c) {
       const TokenTrie::Node& child = trie_.nodes()[c];
       const uint8_t byte = child.byte;
       const int32_t next_point = points_.next(0, byte);
-      const bool leads_to_loop = byte < 128 ? next_point == loop : (leading_classes & kWholeCharacters) != 0;
+      const bool leads_to_loop = byte < 128 ? next_point == loop_point : (leading_classes & kWholeCharacters) != 0;
       const bool is_looping = (char_classes & char_class_of(byte)) != 0;
       if (next_point != WalkPoints::kNowhere && leads_to_loop && is_looping &&
-          take_loop({.node = c, .length = length}, loop, is_set_taken))
+          take_loop({.node = c, .length = length}, loop_point, is_set_taken))
         continue;
       if (is_set_taken && is_looping) table_.drop(child.payload_lo, child.subtree_hi);
       if (next_point != WalkPoints::kNowhere)
@@ -193,7 +194,7 @@ class TableWalk {
     return true;
   }
 
-  // The same in a relative table, in which every chain is intact.
+  // Takes the same tokens in a relative table, in which every chain is intact.
   void take_by_length(const VisitedPoints::PointInfo& info, const ClassTokens& set, int32_t length) {
     set.each_length(trie_, [&](int32_t characters, std::span<const int32_t> ids) {
       if (characters >= length) table_.take_list(points_.link_after(info, characters - length).set, ids);

@@ -3,8 +3,8 @@
 // In: a state in which a token ends. Out: the state after the token has been counted. In a rule with a limit
 // (Rule::max_tokens), the register of a thread counts the tokens that contain text of the rule. The token that ends is
 // one of them if the thread is past the rule's start. The thread is dropped if the remaining number of tokens does not
-// suffice to reach the rule's end with tokens that do not extend beyond it (Grammar::token_rests). Threads that have
-// left the rule by then are separate threads.
+// suffice to reach the rule's end with tokens that do not extend beyond it (Grammar::token_rests). If the token can
+// also leave the rule, a separate thread, which is not dropped, has done so.
 //
 // Cost: linear in the threads, once per state; nothing if no rule has a limit.
 #include "run/arena.hpp"

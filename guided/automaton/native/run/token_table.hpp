@@ -7,7 +7,7 @@
 // inside the frame. For tokens that leave the frame, it contains their *remainders*: the bytes after the exit, as a
 // small trie that the caller walks. Example, inside a string of letters: `abc` stays; `b",` leaves with the remainder
 // `,`; `"` leaves with an empty remainder. The table depends on the caller only through the set of bytes that may
-// follow; other remainders are not stored.
+// follow; remainders that begin with other bytes are not stored.
 //
 // Counters: for a rule whose guards only examine the count, a table is built once without bounds (a *relative* table),
 // and each token is labelled with how far it counts. A look-up selects the labels that fit (label.hpp). Tokens that
@@ -58,11 +58,11 @@ struct TokenTable {
   int32_t max_count = 0;                           // the largest count in any label or remainder
   bool reads_only_bytes = false;                   // the walk found no call, effect or end, so it read no register
   bool touches_entries = false;  // some token begins or ends an entry of a scope with an unknown seen set
-  std::vector<int32_t> unsure;   // tokens that touch several such entries
+  std::vector<int32_t> unsure;   // tokens that begin or end several entries of these scopes
   TokenTrie remainders;
   std::vector<Remainder> entries;
   std::vector<int32_t> staying_or_leaving;  // plain tables: tokens that stay but could also leave
-  // Relative tables: the remainders of such tokens, sorted so that the tokens that count furthest come first.
+  // Relative tables: the remainders of tokens that can both stay and leave. The tokens that count furthest come first.
   // `stay_counts` contains (count, number of entries that count at least this far), in descending order of the count.
   std::vector<Remainder> staying_entries;
   std::vector<std::pair<int32_t, size_t>> stay_counts;
@@ -79,7 +79,7 @@ struct TokenTable {
   // For a relative table: the number of remainders of tokens that could stay only if the frame could count more than
   // `counts_left` further.
   size_t count_staying_beyond(int64_t counts_left) const;
-  // A table that contains only the first `count` of these remainders.
+  // A table that contains only the first `count` of `staying_entries`.
   const TokenTable& remainders_of_staying(size_t count, const std::vector<std::string>& tokens) const;
   void build_remainders(const std::vector<std::string>& tokens);  // builds `remainders` from `entries`
   // For a relative table: the allowed tokens if the upper bound is `counts_left` away and the lower bound

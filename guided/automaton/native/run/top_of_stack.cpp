@@ -1,4 +1,4 @@
-// The top of a state's stack: the part that it may share with other states, whatever is below.
+// Finds the top of a state's stack: the part that it may share with other states, whatever is below.
 //
 // In: a state. Out: a state with the same threads, in which kTop replaces the nearest return configuration through
 // which all of them return; the state itself if that configuration is a bottom (kBottom, kTop or kFree, arena.hpp).

@@ -11,7 +11,7 @@ namespace guided {
 void UnboundedStrings::examine(const Rule& rule) {
   const auto quote = rule.byte_class[StringProgress::kQuote];
   const auto size = static_cast<size_t>(rule.size);
-  // If the quotation mark shares its byte class, it does not end a string here.
+  // If the quotation mark is in one byte class with other bytes, it does not end a string here.
   if (std::count(rule.byte_class.begin(), rule.byte_class.end(), quote) > 1) {
     std::fill_n(answers_.begin() + rule.base, size, kNo);
     return;

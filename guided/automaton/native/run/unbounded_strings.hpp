@@ -1,4 +1,4 @@
-// Strings that can always end with an unseen value.
+// Finds *unbounded strings*: strings that can always end with an unseen value.
 //
 // Problem: deciding whether an entry can still end with an unseen value takes a search (new_entry.hpp), and member
 // names need the answer for each token. But most names are like `[a-z]*`: longer and longer values are always possible,
@@ -9,7 +9,7 @@
 // round of a cycle makes the text longer, and no character takes more than twelve bytes, so the values grow
 // with the text.
 //
-// In: a grammar. Out: whether a position inside a string has the property.
+// In: a grammar. Out: for a position inside a string, whether the string is unbounded from there on.
 // Cost: linear in a rule's automaton, once for each rule that is examined.
 #pragma once
 
@@ -28,9 +28,9 @@ class UnboundedStrings {
     if (answers_[position] == kNotComputed) examine(grammar_.rule_at(position));
     return answers_[position] == kYes;
   }
-  // Whether an entry that begins at the position is such a string.
+  // Whether an entry that begins at the position is an unbounded string.
   bool begins_unbounded_string(int32_t position);
-  // Whether all entries of the grammar (uniqueness.hpp) are such strings.
+  // Whether all entries of the grammar (uniqueness.hpp) are unbounded strings.
   bool has_only_unbounded_entries();
 
  private:

@@ -11,7 +11,7 @@ namespace guided {
 namespace {
 constexpr int64_t kExamineWork = 64;           // for each node
 constexpr int kMaxSteps = 6;                   // the most steps to a position at which characters are counted
-constexpr size_t kMaxVisitedPositions = 64;    // the most positions on the way there
+constexpr size_t kMaxVisitedPositions = 64;    // the most positions that the search for it visits
 constexpr int64_t kMaxCountedCharacters = 64;  // more remaining characters than this make no difference
 
 int32_t saturating_sum(int64_t a, int64_t b) {
@@ -35,9 +35,9 @@ void ValueCounts::note_begin(int32_t rule, Mode mode) {
 }
 
 void ValueCounts::note_end(int32_t rule, Mode mode) {
-  const Mode ended = mode == String ? String : Between;
-  is_regular_ &= mode <= String && (end_modes_[rule] == kModes || end_modes_[rule] == ended);
-  end_modes_[rule] = ended;
+  const Mode end_mode = mode == String ? String : Between;
+  is_regular_ &= mode <= String && (end_modes_[rule] == kModes || end_modes_[rule] == end_mode);
+  end_modes_[rule] = end_mode;
   continue_after_calls(rule);
 }
 
@@ -257,7 +257,8 @@ void ValueCounts::find_passing() {
       if (!std::exchange(nodes_[from].passes, true)) queue.push_back(from);
 }
 
-// Zeros at the end of a fraction do not change its value, so for digits, one more byte must lead back.
+// Zeros at the end of a fraction do not change its value. So three digits must lead back, while two characters suffice
+// in a string.
 bool ValueCounts::is_repeated(const Node& node, int32_t number) {
   const int32_t min_bytes = node.mode == String ? 2 : node.mode == Whole || node.mode == Fraction ? 3 : INT32_MAX;
   return std::any_of(node.bytes.begin(), node.bytes.end(),

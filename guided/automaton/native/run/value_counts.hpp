@@ -1,12 +1,12 @@
 // A lower bound on the number of values that an entry (uniqueness.hpp) can still have.
 //
 // Problem: suppose that a scope has seen three values. If the current entry can still become four different values, at
-// least one of them is unseen, and no search is needed (new_entry.hpp). The number of paths is not such a bound: `1`,
-// `1.0` and `1.00` are three paths but one value.
+// least one of them is unseen, and no search is needed (new_entry.hpp). The number of paths through the automaton is no
+// lower bound: `1`, `1.0` and `1.00` are three paths but one value.
 //
 // How: the automaton alone determines the mode of each position (between JSON tokens, in a string, in a number),
-// provided that every rule begins in one mode and ends in one mode, whoever calls it: between tokens or in a string.
-// Otherwise nothing is counted.
+// provided that each rule always begins in the same mode, between tokens or in a string, and always ends in the same
+// one. Otherwise nothing is counted.
 //   in a string      paths of plain spellings; each is a different value
 //   in a number      paths of digits before the point; after it, only cycles with a digit other than 0
 //   between tokens   the largest count of a string or number that may come before the entry ends

@@ -58,7 +58,7 @@ void VisitedPoints::find_loops(PointInfo& info) {
     info.chain = &chains_[info.point];
     *info.chain = {{info.set}, {info.point}, byte, info.loops, info.can_exit};
   }
-  // The caller may read these after the frame's end, so the walk must read them.
+  // The caller may read characters of these classes after the frame's end, so the walk must read them, too.
   if (info.can_exit) info.loops &= ~follow_classes_;
 }
 

@@ -1,5 +1,5 @@
-// What a walk of the vocabulary knows about each point (walk_points.hpp) that it has visited. All trie nodes at which
-// the walk is at the same point share this information.
+// Stores what a walk of the vocabulary knows about each point (walk_points.hpp) that it has visited. All trie nodes at
+// which the walk is at the same point share this information.
 //
 // In: the task of the walk, and its points. Out, for each point: whether tokens may end there, and in which of the
 // table's sets they belong; whether the frame may end; which character classes *loop*. All characters of such a class
@@ -63,7 +63,7 @@ class VisitedPoints : public WalkPoints {
     if (static_cast<size_t>(point) < infos_.size() && infos_[point].is_known) return infos_[point];
     return compute_info(point);
   }
-  // The same, but `loops` and `chain` are known.
+  // Like look_up(), but `loops` and `chain` are known.
   const PointInfo& with_loops(int32_t point);
   // The loop of a point. `previous`: the point from which the walk came to this point, or the point itself. Null if the
   // set has not been built and `build` is false.

@@ -7,48 +7,48 @@
 
 namespace guided {
 
-int32_t WalkPoints::number_of(int32_t point) {
+int32_t WalkPoints::number_of(int32_t code) {
   if (points_.size() * 2 >= numbers_.size()) {
     numbers_.assign(std::max<size_t>(64, numbers_.size() * 4), -1);
-    for (int32_t i = 0; i < count(); ++i) numbers_[find_slot(points_[i].point)] = i;
+    for (int32_t i = 0; i < count(); ++i) numbers_[find_slot(points_[i].code)] = i;
   }
-  int32_t& number = numbers_[find_slot(point)];
+  int32_t& number = numbers_[find_slot(code)];
   if (number < 0) {
     number = count();
     const ByteSet& bytes =
-        point < kFirstPosition ? arena_.config(point).bytes : grammar_.positions[point - kFirstPosition].bytes;
+        code < kFirstPosition ? arena_.config(code).bytes : grammar_.positions[code - kFirstPosition].bytes;
     int32_t* row = nullptr;
     if (bytes.count() >= kMinRowBytes) {
       rows_.emplace_back().fill(kNotYet);
       row = rows_.back().data();
     }
-    points_.push_back({point, row, bytes});
+    points_.push_back({code, row, bytes});
   }
   return number;
 }
 
-// The slot that contains the number of a point, or the free slot for it.
-size_t WalkPoints::find_slot(int32_t point) const {
-  size_t i = static_cast<uint32_t>(point) * 0x9E3779B1u & (numbers_.size() - 1);
-  while (numbers_[i] >= 0 && points_[numbers_[i]].point != point) i = (i + 1) & (numbers_.size() - 1);
+// The slot that contains the number of the point with this code, or the free slot for it.
+size_t WalkPoints::find_slot(int32_t code) const {
+  size_t i = static_cast<uint32_t>(code) * 0x9E3779B1u & (numbers_.size() - 1);
+  while (numbers_[i] >= 0 && points_[numbers_[i]].code != code) i = (i + 1) & (numbers_.size() - 1);
   return i;
 }
 
 int32_t WalkPoints::step(int32_t from, uint8_t byte) {
   int32_t target = kDead;
-  const int32_t point = points_[from].point;
-  if (point >= kFirstPosition) {
-    const int32_t pos = grammar_.step(point - kFirstPosition, byte);
-    if (pos >= 0) target = point_of(pos);
+  const int32_t code = points_[from].code;
+  if (code >= kFirstPosition) {
+    const int32_t pos = grammar_.step(code - kFirstPosition, byte);
+    if (pos >= 0) target = code_of(pos);
   } else if (points_[from].bytes.has(byte)) {
-    target = arena_.step(point, byte);
+    target = arena_.step(code, byte);
   }
   const int32_t next_number = target == kDead ? kNowhere : number_of(target);
   if (int32_t* row = points_[from].row) row[byte] = next_number;
   return next_number;
 }
 
-int32_t WalkPoints::point_of(int32_t pos) {
+int32_t WalkPoints::code_of(int32_t pos) {
   const Position& p = grammar_.positions[pos];
   if (!p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi) return kFirstPosition + pos;
   auto [it, inserted] = closures_.try_emplace(pos, kDead);
@@ -61,13 +61,13 @@ int32_t WalkPoints::point_of(int32_t pos) {
 }
 
 bool WalkPoints::at_boundary(int32_t point) const {
-  if (points_[point].point < kFirstPosition) return guided::at_boundary(arena_, points_[point].point);
-  return !grammar_.single || grammar_.positions[points_[point].point - kFirstPosition].boundary;
+  if (points_[point].code < kFirstPosition) return guided::at_boundary(arena_, points_[point].code);
+  return !grammar_.single || grammar_.positions[points_[point].code - kFirstPosition].boundary;
 }
 
 int32_t WalkPoints::position_of(int32_t point) const {
   const Config* config_of_point = config(point);
-  if (!config_of_point) return points_[point].point - kFirstPosition;
+  if (!config_of_point) return points_[point].code - kFirstPosition;
   // After a tail call, the thread is no longer in the caller's frame.
   const int32_t rule = grammar_.positions[thread_.pos].rule;
   int32_t position = -1;
@@ -93,7 +93,7 @@ std::pair<int32_t, uint8_t> WalkPoints::find_next_count(int32_t point) {
 bool WalkPoints::is_one_count_further(int32_t a, int32_t b) const {
   const Config* next_config = config(b);
   if (!next_config) return false;  // the count has not changed
-  const Thread single_thread{points_[a].point - kFirstPosition, thread_.reg, thread_.ret, thread_.mem};
+  const Thread single_thread{points_[a].code - kFirstPosition, thread_.reg, thread_.ret, thread_.mem};
   const Config* config_of_point = config(a);
   if (next_config->count != (config_of_point ? config_of_point->count : 1)) return false;
   for (int32_t i = 0; i < next_config->count; ++i) {
@@ -106,7 +106,7 @@ bool WalkPoints::is_one_count_further(int32_t a, int32_t b) const {
 // The classes of bytes that the point does not distinguish; null if its threads belong to several rules.
 const std::array<uint8_t, 256>* WalkPoints::byte_classes(int32_t point) const {
   const Config* threads = config(point);
-  if (!threads) return &grammar_.rules[grammar_.positions[points_[point].point - kFirstPosition].rule].byte_class;
+  if (!threads) return &grammar_.rules[grammar_.positions[points_[point].code - kFirstPosition].rule].byte_class;
   int32_t rule = -1;
   for (const Thread& t : *threads) {
     if (t.pos == kExit) continue;

@@ -1,12 +1,12 @@
-// Masks of states that are found by walking the vocabulary instead of reading token tables.
+// Computes masks of states by walking the vocabulary instead of reading token tables.
 //
 // Problem: if a rule ends after each character and may also call other rules, such as `atom` in
 // `sequence: atom*, atom: CHAR | "(" sequence ")"`, nearly all tokens leave its frame. Tables of their remainders would
 // take longer to build than walking the whole vocabulary, and the walk finds few different states.
 //
 // How: states that differ only below the tops of their stacks (top_of_stack.cpp) share a walk. It finds the tokens that
-// stay within the top, and the subtrees of the trie in which some thread leaves it. Only these subtrees are walked again
-// from each state. Example: inside any group, `abc` stays, and the tokens that begin with `)` are walked again.
+// stay within the top, and the subtrees of the trie in which some thread leaves it. Only these subtrees are walked
+// again from each state. Example: inside any group, `abc` stays, and the tokens that begin with `)` are walked again.
 //
 // Cost: a few milliseconds for each top, and a look-up for each node of the subtrees that leave it.
 #include <algorithm>

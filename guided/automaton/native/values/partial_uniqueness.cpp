@@ -1,4 +1,4 @@
-// Uniqueness states that are only partly known. Budgets use them to look ahead (budgets.hpp).
+// Makes uniqueness states that are only partly known. Masks (masks.hpp) and budgets (budgets.hpp) look ahead with them.
 #include "base/call_meter.hpp"
 #include "values/uniqueness.hpp"
 

@@ -6,7 +6,7 @@ namespace guided {
 
 namespace {
 constexpr int32_t kNoValue = -1;
-// Instead of the outer scope of an outermost scope: there is none, or it is unknown.
+// Values of Scope::outer other than scopes: there is no outer scope, or it is unknown.
 constexpr int32_t kNowhere = -1, kSomewhere = -2;
 constexpr size_t kRecordBytes = 88;  // approximate bytes of an interned record
 
@@ -350,7 +350,7 @@ int32_t Uniqueness::import(const Uniqueness& other, int32_t state, Carried& carr
   if (state <= kLastUnknownSet) return state;
   if (auto it = carried.states.find(state); it != carried.states.end()) return it->second;
   const State m = other.states_[state];
-  auto text = [&](int32_t other_id) {
+  auto import_text = [&](int32_t other_id) {
     std::vector<int32_t> path;
     for (; other_id > kAfterUnknownText && !carried.texts.contains(other_id);
          other_id = other.syntax_.previous(other_id))
@@ -361,7 +361,7 @@ int32_t Uniqueness::import(const Uniqueness& other, int32_t state, Carried& carr
       own_id = carried.texts[path[i]] = syntax_.read(own_id, other.syntax_.byte(path[i]));
     return own_id;
   };
-  auto seen = [&](int32_t other_id) {
+  auto import_seen = [&](int32_t other_id) {
     std::vector<int32_t> path;
     for (; other.seen_[other_id].value != kNoValue && !carried.seen.contains(other_id);
          other_id = other.seen_[other_id].previous)
@@ -381,10 +381,10 @@ int32_t Uniqueness::import(const Uniqueness& other, int32_t state, Carried& carr
   int32_t own_id = other_id < 0 ? other_id : carried.scopes.at(other_id);
   for (size_t i = path.size(); i-- > 0;) {
     Scope s = other.scopes_[path[i]];
-    s = {own_id, seen(s.seen), text(s.start), s.is_nested};
+    s = {own_id, import_seen(s.seen), import_text(s.start), s.is_nested};
     own_id = carried.scopes[path[i]] = intern_scope(s);
   }
-  return carried.states[state] = intern(own_id, text(m.text), m.touched_entries, 0);
+  return carried.states[state] = intern(own_id, import_text(m.text), m.touched_entries, 0);
 }
 
 }  // namespace guided

@@ -7,7 +7,7 @@
 //
 // A *scope* is opened where values must differ. Each of its *entries* is read as a value (syntax.hpp). At the end of an
 // entry, its value must not be in the scope's *seen set*, which begins with the scope's known names. Scopes and entries
-// nest. Everything that is being read is one text, and an entry is the part of this text since the entry's start.
+// nest. All entries that are being read share one text; each entry is the part of this text since the entry's start.
 // Everything is interned, so the *uniqueness state* of a thread is a number (`Thread::mem`). The thread carries it from
 // byte to byte and across frames. Example, `[1, 1.0]`:
 //
@@ -24,8 +24,8 @@
 //                    Nothing is refused. k: 2 for each entry that has ended, but at most 4, plus 1 if one has begun.
 //
 // A seen set is a trie of keys (persistent_trie.hpp). All spellings of a value have the same key. Sets that differ by
-// one value share the rest. The obvious alternative is a list that is compared with each entry. For each token of a
-// mask, it would take time proportional to the number of values.
+// one value share the rest. Comparing each entry with a list of values would take, for each token of a mask, time
+// proportional to the number of values.
 //
 // Cost: one look-up per byte inside an entry; nothing outside of entries. At its end, an entry is read once more, and
 // new trie nodes are added.
@@ -70,8 +70,8 @@ class Uniqueness {
     const int32_t scope = states_[state].scope;
     return scope >= 0 && scopes_[scope].start < 0 ? scope : -1;
   }
-  // The number of entries that have begun or ended in a scope whose seen set is unknown or contains an unknown value:
-  // 0, 1, or 2 for several. If it is 2, the entries' values may have to differ from each other.
+  // The number of entries that have begun or ended in a scope whose seen set is unknown or contains an unknown
+  // value: 0, 1, or 2 for several. If it is 2, the entries' values may have to differ from each other.
   int32_t touched_entries(int32_t state) const { return states_[state].touched_entries; }
   // The number of entries that have ended in a scope whose seen set is unknown, at most 2.
   int32_t ended_entries(int32_t state) const {
@@ -86,8 +86,8 @@ class Uniqueness {
   bool can_tell_apart(int32_t state);
   // Whether exactly one entry is being read, it is in the innermost scope, and it is still empty, a string, or a word.
   bool is_in_scalar(int32_t state) const;
-  // How the innermost entry may become a seen string. Unknown values are ignored. nullopt if the entry is neither empty
-  // so far nor a string.
+  // How the innermost entry may become a seen string. Unknown values are ignored. nullopt if the innermost scope has no
+  // entry, if the entry's text is unknown, or if it is neither empty so far nor a string.
   struct StringAhead {
     bool is_opened = false;   // the opening quotation mark has been read
     bool is_nested = false;   // the entry is inside another one
@@ -115,7 +115,7 @@ class Uniqueness {
   std::pair<int, bool> count_open_entries(int32_t state) const;
   // Whether an entry that is being read may still become a seen value. Also true if this is hard to decide.
   bool may_become_seen(int32_t state);
-  // The same for the entry of the scope that has `scope_depth` scopes around it.
+  // Like may_become_seen(), for the entry of the scope that has `scope_depth` scopes around it.
   bool may_become_seen_at(int32_t state, int32_t scope_depth);
   // An upper bound on the number of seen values that the current entries may still become.
   int64_t max_seen_ahead(int32_t state);
@@ -130,7 +130,7 @@ class Uniqueness {
 
   // ---- partly unknown uniqueness (partial_uniqueness.cpp)
   // As `state`, but the text of the current entries is unknown, so they may end with any value. Once another entry
-  // begins in such a scope, touched_entries() is 2.
+  // begins in the scope of one of them, touched_entries() is 2.
   int32_t with_unread_entries(int32_t state);
   // As `state`, but neither the seen values nor the text of the current entries is known. From here on, the state notes
   // the values of entries that end in these scopes.
@@ -139,7 +139,7 @@ class Uniqueness {
   bool has_no_new_entry(int32_t state) const;
   // The number of entries that are being read or have been noted.
   int32_t count_entries(int32_t state) const;
-  // The noted values, except those in scopes that were opened after with_noting(): these have already been compared
+  // The noted values, except values in scopes that were opened after with_noting(), which have already been compared
   // with each other. kUnknown: the value of an entry that had begun before with_noting().
   static constexpr int32_t kUnknown = -2;
   int32_t notes(int32_t state) const { return states_[state].notes; }
@@ -186,8 +186,8 @@ class Uniqueness {
   };
   static constexpr int32_t kAnyValue = kUnknown, kUnread = -2, kPending = -2;
   struct Scope {
-    // start: the text at the start of the current entry; -1: there is no entry; kUnread: there is none, and the next
-    // one will be unread
+    // start: the text at the start of the current entry; -1: there is no entry; kUnread: there is no entry, and the
+    // text of the next entry will be unknown
     int32_t outer, seen, start;
     bool is_nested;             // the scope was opened inside an entry of an outer scope
     bool opened_later = false;  // the scope was opened after with_noting()
@@ -229,8 +229,8 @@ class Uniqueness {
   int32_t intern_scope(const Scope& scope);
   int32_t intern_seen(int32_t previous, int32_t value);
   int32_t enclosing_entry_start(const Scope& scope) const;
-  static int32_t unknown_set_state(int32_t ended, bool has_begun) {
-    return kUnknownSet + 2 * std::min(ended, 2) + has_begun;
+  static int32_t unknown_set_state(int32_t ended_count, bool has_begun) {
+    return kUnknownSet + 2 * std::min(ended_count, 2) + has_begun;
   }
   int32_t set_root(int32_t seen);
   bool has_value(int32_t seen, int32_t value);

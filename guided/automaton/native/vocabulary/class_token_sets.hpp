@@ -1,5 +1,5 @@
-// Tokens by character class: all tokens of a vocabulary that consist of characters of given classes, and the trie nodes
-// at which the other tokens diverge from them.
+// Finds all tokens of a vocabulary that consist of characters of given classes, and the trie nodes at which the other
+// tokens diverge from them.
 //
 // Problem: inside a JSON string, nearly every token is allowed, mostly because each of the token's characters leads
 // back to the same position. Walking the trie again for each such position of each grammar would be wasted work.
@@ -47,7 +47,7 @@ struct ClassTokens {
               std::span(ids_by_length_)
                   .subspan(length_starts_[length], length_starts_[length + 1] - length_starts_[length]));
   }
-  // Calls visit(i) for each of these tokens. i is its index among the trie's payloads, from <= i < to.
+  // Calls visit(i) for each token of the set whose index i among the trie's payloads satisfies from <= i < to.
   template <class Visit>
   void each_token(int32_t from, int32_t to, Visit&& visit) const {
     for (int32_t w = from >> 6; w << 6 < to; ++w) {

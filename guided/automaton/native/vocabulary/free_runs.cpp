@@ -28,7 +28,7 @@ bool FreeRuns::has_only_byte_edges(int32_t position) const {
   return !p.accept && p.call_lo == p.call_hi && p.effect_lo == p.effect_hi && p.token_lo == p.token_hi;
 }
 
-void FreeRuns::read_ascii(int32_t position, Reading& out) const {
+void FreeRuns::read_ascii(int32_t position, CharacterTargets& out) const {
   CharClasses rejected = 0;
   std::vector<std::pair<int32_t, CharClasses>> next;
   for (int b = 0; b < 0x80; ++b) {
@@ -112,9 +112,9 @@ FreeRuns::Tail FreeRuns::non_ascii_tail(int32_t position) {
   return out;
 }
 
-const FreeRuns::Reading& FreeRuns::reading_at(int32_t position) {
-  auto [it, inserted] = readings_.try_emplace(position);
-  Reading& out = it->second;
+const FreeRuns::CharacterTargets& FreeRuns::targets_at(int32_t position) {
+  auto [it, inserted] = targets_.try_emplace(position);
+  CharacterTargets& out = it->second;
   if (!inserted) return out;
   read_ascii(position, out);
   if (const Tail non_ascii = non_ascii_tail(position); non_ascii.readable) {
@@ -142,10 +142,10 @@ FreeRuns::Runs::Bounds& FreeRuns::Runs::examine(int32_t position) {
   const Position& p = owner_.grammar_.positions[position];
   if (!owner_.is_passive(position) || (p.accept && !may_pass_ends_)) {
     bounds.upper = -1;
-  } else if (const Reading& reading = owner_.reading_at(position); char_classes_ & ~reading.readable) {
+  } else if (const CharacterTargets& targets = owner_.targets_at(position); char_classes_ & ~targets.readable) {
     bounds.upper = 0;
   } else {
-    for (const auto& [char_classes, to] : reading.next)
+    for (const auto& [char_classes, to] : targets.next)
       if (char_classes & char_classes_) next_.push_back(to);
   }
   bounds.next_hi = static_cast<int32_t>(next_.size());
@@ -192,18 +192,18 @@ FreeRuns::Runs& FreeRuns::runs(int32_t position, CharClasses char_classes, CharC
 // The character classes that are readable at a position, except those that lead to positions at which most of the
 // others are not readable.
 CharClasses FreeRuns::lasting_classes(int32_t position) {
-  const Reading reading = reading_at(position);
-  const int64_t all = weight(reading.readable);
-  CharClasses lasting = reading.readable;
-  for (const auto& [char_classes, to] : reading.next)
-    if (weight(reading_at(to).readable & reading.readable) * 2 < all) lasting &= ~char_classes;
+  const CharacterTargets targets = targets_at(position);
+  const int64_t all = weight(targets.readable);
+  CharClasses lasting = targets.readable;
+  for (const auto& [char_classes, to] : targets.next)
+    if (weight(targets_at(to).readable & targets.readable) * 2 < all) lasting &= ~char_classes;
   return lasting;
 }
 
 FreeRuns::Runs* FreeRuns::find(int32_t position, CharClasses follow) {
   auto [it, inserted] = best_runs_.try_emplace({position, follow}, nullptr);
   if (!inserted) return it->second;
-  int64_t best_weight = weight(~CharClasses{0}) / 4;  // walking fewer tokens is fast enough
+  int64_t best_weight = weight(~CharClasses{0}) / 4;  // with fewer tokens, a walk is fast enough
   std::vector<int32_t> seeds{position};               // where to look for classes: here, and after frequent characters
   for (uint8_t byte : {'e', ' '})
     if (const int32_t to = grammar_.step(position, byte); to >= 0) seeds.push_back(to);
@@ -216,9 +216,9 @@ FreeRuns::Runs* FreeRuns::find(int32_t position, CharClasses follow) {
         it->second = &candidate;
         break;
       }
-      const Reading reading = reading_at(seed);
-      for (const auto& [leading_classes, to] : reading.next)
-        if (leading_classes & char_classes) char_classes &= reading_at(to).readable;
+      const CharacterTargets targets = targets_at(seed);
+      for (const auto& [leading_classes, to] : targets.next)
+        if (leading_classes & char_classes) char_classes &= targets_at(to).readable;
     }
   }
   return it->second;

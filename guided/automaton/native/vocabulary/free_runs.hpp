@@ -1,4 +1,4 @@
-// Free runs: how many arbitrary characters of given classes can be read from a position.
+// Finds *free runs*: how many arbitrary characters of given classes can be read from a position.
 //
 // Problem: in `.*customer.*`, every character is allowed everywhere. But characters lead to different positions, which
 // say how much of "customer" has just been read. So there is no loop back to the same position, by which tokens could
@@ -70,7 +70,7 @@ class FreeRuns {
 
  private:
   // Where one character leads from a position.
-  struct Reading {
+  struct CharacterTargets {
     CharClasses readable = 0;                           // classes whose characters all lead to passive positions
     std::vector<std::pair<CharClasses, int32_t>> next;  // (classes, a position to which some of their characters lead)
   };
@@ -84,8 +84,8 @@ class FreeRuns {
   bool is_passive(int32_t position) const;
   // Whether a position inside a character has only byte edges, and the frame cannot end there.
   bool has_only_byte_edges(int32_t position) const;
-  const Reading& reading_at(int32_t position);
-  void read_ascii(int32_t position, Reading& out) const;
+  const CharacterTargets& targets_at(int32_t position);
+  void read_ascii(int32_t position, CharacterTargets& out) const;
   const Tail& tail(int32_t position, int lo, int hi, int remaining);
   Tail non_ascii_tail(int32_t position);
   template <class Visit>
@@ -97,7 +97,7 @@ class FreeRuns {
   const Grammar& grammar_;
   const ByteSet live_;
   const std::array<int32_t, 64> weights_;
-  std::unordered_map<int32_t, Reading> readings_;
+  std::unordered_map<int32_t, CharacterTargets> targets_;
   std::unordered_map<uint64_t, Tail> tails_;
   std::map<std::tuple<int32_t, CharClasses, bool>, std::unique_ptr<Runs>> runs_;
   std::map<std::pair<int32_t, CharClasses>, Runs*> best_runs_;

@@ -1,4 +1,4 @@
-// The tokens that would end a string with a seen value, such as the name of a member that the object already has.
+// Finds the tokens that would end a string with a seen value, such as the name of a member that the object already has.
 //
 // In: the tokens of a vocabulary that contain a quotation mark (`QuotingTokens`), the part of a JSON string that has
 // been read, and a trie of the strings that it must not become (persistent_trie.hpp). Out: visit(token) is called for
@@ -9,7 +9,7 @@
 //     tokens    . - m - e - "           strings   n - a - m - e
 //                         - s - "                     ^ the walk starts here, next to the root of the tokens
 // It reaches `me"` where a string ends, so this token and all below it (`me":`) are visited. `mes"` is not.
-// A slower path decodes an escape in a token before it looks it up. Escapes in tokens are rare.
+// An escape in a token is decoded before it is looked up. This is slower, but escapes in tokens are rare.
 //
 // Cost: about 10 ns for each node that both tries contain. Seen strings that no token continues cost nothing, however
 // many they are.

@@ -76,16 +76,16 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     // The strings are scattered in memory, so the key is used wherever it suffices.
     uint8_t byte(int32_t pos) const { return pos < 8 ? static_cast<uint8_t>(key >> (56 - 8 * pos)) : entry.bytes[pos]; }
   };
-  std::vector<Keyed> sorted;
-  sorted.reserve(entries.size());
+  std::vector<Keyed> sorted_entries;
+  sorted_entries.reserve(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
     if (i + kPrefetchDistance < entries.size()) __builtin_prefetch(entries[i + kPrefetchDistance].bytes);
     const TrieEntry& e = entries[i];
     uint64_t key = 0;
     for (int pos = 0; pos < 8; ++pos) key = key << 8 | (pos < e.size ? e.bytes[pos] : 0);
-    sorted.push_back({key, e});
+    sorted_entries.push_back({key, e});
   }
-  std::sort(sorted.begin(), sorted.end(), [](const Keyed& x, const Keyed& y) {
+  std::sort(sorted_entries.begin(), sorted_entries.end(), [](const Keyed& x, const Keyed& y) {
     if (x.key != y.key) return x.key < y.key;
     int32_t n = std::min(x.entry.size, y.entry.size);
     int order = n > 8 ? std::memcmp(x.entry.bytes + 8, y.entry.bytes + 8, static_cast<size_t>(n - 8)) : 0;
@@ -97,14 +97,14 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
   struct Task {
     int32_t lo, hi, depth;  // entries that share their first `depth` bytes
   };
-  std::vector<Task> tasks{{0, static_cast<int32_t>(sorted.size()), 0}};
+  std::vector<Task> tasks{{0, static_cast<int32_t>(sorted_entries.size()), 0}};
   std::vector<Utf8> utf8_states{Boundary};
   nodes_.assign(1, Node{});
   payloads_.clear();
-  payloads_.reserve(sorted.size());
+  payloads_.reserve(sorted_entries.size());
   lengths_.clear();
-  lengths_.reserve(sorted.size());
-  for (const Keyed& k : sorted) {
+  lengths_.reserve(sorted_entries.size());
+  for (const Keyed& k : sorted_entries) {
     payloads_.push_back(k.entry.payload);
     int32_t length = 0;
     for (int32_t i = 0; i < k.entry.size; ++i) length += (k.byte(i) & 0xC0) != 0x80;
@@ -116,20 +116,20 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
     Task task = tasks[node];
     int32_t i = task.lo;
     nodes_[node].payload_lo = i;
-    while (i < task.hi && sorted[i].entry.size == task.depth) ++i;
+    while (i < task.hi && sorted_entries[i].entry.size == task.depth) ++i;
     nodes_[node].payload_hi = i;
     nodes_[node].subtree_hi = task.hi;
     nodes_[node].first_child = static_cast<int32_t>(nodes_.size());
     ByteSet child_bytes;
     while (i < task.hi) {
-      uint8_t byte = sorted[i].byte(task.depth);
+      uint8_t byte = sorted_entries[i].byte(task.depth);
       int32_t j = i + 1;
-      while (j < task.hi && sorted[j].byte(task.depth) == byte) ++j;
+      while (j < task.hi && sorted_entries[j].byte(task.depth) == byte) ++j;
       Node child;
       child.byte = byte;
       Utf8 utf8_state = read_utf8(utf8_states[node], byte);
       if (utf8_state == Boundary && byte >= 0x80) {
-        const uint8_t *to = sorted[i].entry.bytes + task.depth + 1, *from = to - 1;
+        const uint8_t *to = sorted_entries[i].entry.bytes + task.depth + 1, *from = to - 1;
         while ((*from & 0xC0) == 0x80) --from;
         if (is_white(from, to)) utf8_state = NotWhole;
       }

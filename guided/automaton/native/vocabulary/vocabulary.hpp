@@ -58,7 +58,7 @@ struct TokenVocabulary {
   int32_t max_token_bytes = 0;                    // bytes of the longest token
   ByteSet live;                                   // bytes that occur in some token
   ByteSet single_byte_tokens;                     // bytes that are tokens by themselves
-  std::array<int32_t, 256> max_count_in_token{};  // for each byte, the most often that one token contains it
+  std::array<int32_t, 256> max_count_in_token{};  // by byte: how often it occurs in one token at most
   bool byte_complete;                             // every live byte is a token by itself
   bool all_text;                                  // every id has text or is an end token
   TokenTrie trie;
