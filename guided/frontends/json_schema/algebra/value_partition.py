@@ -97,12 +97,13 @@ class ValuePartition:
         for key, satisfied_goals in goals_by_key.items():
             values_by_goals.setdefault(frozenset(satisfied_goals), []).append(values_by_key[key])
         source = next(iter(listed_goals))[0]
-        enumerations = [
+        schemas_and_goals = [
             (negation.enumeration(source, tuple(values)), goals) for goals, values in values_by_goals.items()
         ]
         other_values = negation.complement_of(negation.enumeration(source, tuple(values_by_key.values())))
+        schemas_and_goals.append((other_values, frozenset()))
         cells: list[Cell] = []
-        for schema, goals in (*enumerations, (other_values, frozenset[Goal]())):
+        for schema, goals in schemas_and_goals:
             goal = expander.goal((*base, schema))
             cells += [Cell(goal, goals)] if expander.may_have_values(goal) else []
         self._check_count(len(cells))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Constants"]
 
 _MAX_LEVELS_PER_RULE = 8  # the maximum number of levels of a value in one rule
-_NameOrIndex = TypeVar("_Position")
+_NameOrIndex = TypeVar("_NameOrIndex")
 
 
 class Constants:
