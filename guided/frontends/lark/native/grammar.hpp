@@ -58,7 +58,7 @@ struct Import {
 struct Loader {
   const Patterns& patterns;
   int32_t max_depth;
-  std::function<std::string(const std::u32string&)> terminal_name;  // that Lark prefers for a string, or ""
+  std::function<std::string(const std::u32string&)> terminal_name;  // the name that Lark prefers for a string, or ""
   std::function<ImportedText(const Import&)> open_import;
 };
 
