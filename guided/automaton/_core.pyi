@@ -397,7 +397,7 @@ class StoredTable:
     def later(self) -> list[tuple[str, str, int, int]]:
         """
         Deferred rules: (name, hexadecimal digits that identify the content, upper bound on the bytes of the
-        shortest text, number of the table).
+        shortest text, number of the table that has the content).
         """
 
     def compile_rules(

@@ -189,20 +189,18 @@ def few_kernel(
     scale, floor = tl.load(scales + choice), tl.log(tl.load(min_ps + choice))
     sums = tl.load(block_stats + 2, mask=block_indices < blocks, other=0.0).to(tl.float64)
     has_tokens = greatest > -float("inf")
-    sums = tl.where(
-        has_tokens, sums * tl.exp(tl.where(has_tokens, greatest - highest, 0.0) * scale).to(tl.float64), 0.0
-    )
+    factors = tl.exp(tl.where(has_tokens, greatest - highest, 0.0) * scale).to(tl.float64)
+    sums = tl.where(has_tokens, sums * factors, 0.0)
 
     index = tl.arange(0, max_chunks)
     chunk_max = tl.load(tops + choice * chunks + index, mask=index < chunks, other=-float("inf"))
     low, listed_count = _list_chunks(_compute_keys((chunk_max - highest) * scale, floor), chunk_list, look)
     is_lowest = low == _LOWEST_KEY
     tl.debug_barrier()
-
     slot, row = tl.load(slots + choice), logits + tl.load(rows + choice).to(tl.int64) * stride
     work += slot.to(tl.int64) * work_stride
     mask, ramp_mask, ramp = tl.load(allowed + choice), tl.load(ramped + choice), tl.load(ramps + choice)
-    stored_count, equal_count = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
+    n_stored, n_equal = tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
     for begin in range(0, listed_count * chunk, _BLOCK):
         positions = begin + tl.arange(0, _BLOCK)
         is_valid = positions < listed_count * chunk
@@ -211,36 +209,27 @@ def few_kernel(
         y = changed_logits(row, work, slot, masks, mask, ramp_mask, ramp, words, offsets, is_inside)
         keys = _compute_keys((y - highest) * scale, floor)
         packed = (keys.to(tl.int64) << 32) | (offsets ^ _LAST_ID).to(tl.int64)
-        stored_count, equal_count = _store_some(
-            buffer, capacity, packed, keys, is_inside, low, look, stored_count, equal_count
-        )
-    stored_count = tl.minimum(stored_count, capacity)
+        n_stored, n_equal = _store_some(buffer, capacity, packed, keys, is_inside, low, look, n_stored, n_equal)
+    n_stored = tl.minimum(n_stored, capacity)
     tl.debug_barrier()
-
     first = tl.full((), 0, tl.int32)
-    if stored_count > sort_size:
-        low, needed_count = _raise_threshold(buffer, stored_count, low, look, sort_size)
-        unfiltered_count, first, stored_count, equal_count = (
-            stored_count,
-            capacity,
-            tl.full((), 0, tl.int32),
-            tl.full((), 0, tl.int32),
-        )
-        for begin in range(0, unfiltered_count, _BLOCK):
+    if n_stored > sort_size:
+        low, needed_count = _raise_threshold(buffer, n_stored, low, look, sort_size)
+        n_unfiltered, first, n_stored, n_equal = n_stored, capacity, tl.full((), 0, tl.int32), tl.full((), 0, tl.int32)
+        for begin in range(0, n_unfiltered, _BLOCK):
             offsets = begin + tl.arange(0, _BLOCK)
-            packed = tl.load(buffer + offsets, mask=offsets < unfiltered_count, other=0)
-            keys = (packed >> 32).to(tl.int32)
-            target, is_stored = buffer + capacity, offsets < unfiltered_count
-            stored_count, equal_count = _store_some(
-                target, sort_size, packed, keys, is_stored, low, needed_count, stored_count, equal_count
+            packed = tl.load(buffer + offsets, mask=offsets < n_unfiltered, other=0)
+            keys, is_stored, target = (packed >> 32).to(tl.int32), offsets < n_unfiltered, buffer + capacity
+            n_stored, n_equal = _store_some(
+                target, sort_size, packed, keys, is_stored, low, needed_count, n_stored, n_equal
             )
         tl.debug_barrier()
     positions = tl.arange(0, sort_size)
-    packed = tl.load(buffer + first + positions, mask=positions < stored_count, other=-(2**63))
+    packed = tl.load(buffer + first + positions, mask=positions < n_stored, other=-(2**63))
     packed = tl.sort(packed, descending=True)
-    is_complete = is_lowest & (stored_count <= look) & (first == 0)
+    is_complete = is_lowest & (n_stored <= look) & (first == 0)
     token, is_short = _draw(
-        packed, positions < tl.minimum(stored_count, look), tl.load(top_ks + choice), tl.load(top_ps + choice),
+        packed, positions < tl.minimum(n_stored, look), tl.load(top_ks + choice), tl.load(top_ps + choice),
         tl.load(uniform + choice), tl.sum(sums, 0), is_complete,
     )  # fmt: skip
     token = tl.minimum(tl.maximum(token, 0), size - 1)  # a valid id even if no token can be chosen

@@ -100,9 +100,10 @@ class Characters:
             max_digits = _MAX_DIGITS
         digit_count = min(len(digits), max_digits)
         if digit_count < min_digits:
+            count = f"{min_digits} hexadecimal digits" if min_digits > 1 else "a hexadecimal digit"
             raise SpecError(
-                f"\\{letter} needs {max_digits} hexadecimal digits", text=text, span=(pos, pos + 2 + digit_count),
-                hint=f"write \\{letter}{digits.zfill(max_digits)}" if digits else "",
+                f"\\{letter} needs {count}", text=text, span=(pos, pos + 2 + digit_count),
+                hint=f"write \\{letter}{digits.zfill(min_digits)}" if digits else "",
             )  # fmt: skip
         code = int(digits[:digit_count], 16)
         if code > 0x10FFFF:
