@@ -141,7 +141,8 @@ def test_forced_text_is_written_as_the_tokenizer_does(ll):
         assert allowed(ll.LLMatcher(wrapped, grammar)) == ids
     assert ll.LLMatcher(wrapped, 'start: "abab" /[ab]/').compute_ff_tokens() == [1, 1]
     free = ll.LLMatcher(wrapped, '%llguidance {"no_forcing": true}\nstart: "ab" "b"')
-    assert allowed(free) == [0, 1] and free.consume_tokens([0, 2, 2]) and free.is_accepting()
+    assert allowed(free) == [0, 1] and free.compute_ff_tokens() == [] and free.compute_ff_bytes() == b"abb"
+    assert free.consume_tokens([0, 2, 2]) and free.is_accepting()
 
 
 def test_tokenizers(ll, tokenizer):

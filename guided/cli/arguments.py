@@ -37,7 +37,8 @@ def real(minimum: float, maximum: float = math.inf) -> Callable[[str], float]:
         if not math.isfinite(number):
             raise argparse.ArgumentTypeError(f"{text} is not a finite number")
         if not minimum <= number <= maximum:
-            raise argparse.ArgumentTypeError(f"{text} is not between {minimum:g} and {maximum:g}")
+            expected = f"at least {minimum:g}" if maximum == math.inf else f"between {minimum:g} and {maximum:g}"
+            raise argparse.ArgumentTypeError(f"{text} is not {expected}")
         return number
 
     return read

@@ -23,6 +23,7 @@ def strip_anchors(pattern: str) -> str:
         SpecError: a group is closed that was not opened.
     """
     alternatives, depth, class_depth, begin = [], 0, 0, 0
+    may_have_comments = _SETS_VERBOSE.search(pattern) is not None  # a parenthesis may be in a comment
     for match in _PIECE.finditer(pattern):
         if match[0][0] == "[":
             class_depth += 1
@@ -30,9 +31,7 @@ def strip_anchors(pattern: str) -> str:
             class_depth -= match[0] == "]"
         elif match[0] in ("(", ")"):
             depth += 1 if match[0] == "(" else -1
-            if depth < 0 and not _SETS_VERBOSE.search(
-                pattern
-            ):  # in a verbose pattern, the parenthesis may be in a comment
+            if depth < 0 and not may_have_comments:
                 raise SpecError("unopened group", text=pattern, span=match.span(), hint=r"write \) for a parenthesis")
         elif match[0] == "|" and depth == 0:
             alternatives.append(pattern[begin : match.start()])

@@ -187,8 +187,10 @@ class LLMatcher:
         return not self._error and self._take_back(self.inner.steps)
 
     def compute_ff_tokens(self) -> list[int]:
-        """The tokens that must come next; empty if the output has ended."""
-        return [] if self._error or self.inner.is_terminated() else self.inner.forced_tokens()
+        """The tokens that must come next; empty if the output has ended, or if the grammar sets `no_forcing`."""
+        if self._error or not self._forces_tokens or self.inner.is_terminated():
+            return []
+        return self.inner.forced_tokens()
 
     def compute_ff_bytes(self) -> bytes:
         """The bytes that must come next. A control token is written as 0xFF and its id in brackets."""
