@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -153,3 +155,12 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_copies_are_the_same_object_and_pickles_are_refused():
+    vocabulary = Vocabulary([b"a"], eos_token_ids=[1])
+    grammar = GrammarCompiler(vocabulary).compile_regex("a")
+    for made, hint in ((vocabulary, "read the tokenizer"), (grammar, "to_bytes")):
+        assert copy.copy(made) is made and copy.deepcopy(made) is made and copy.deepcopy({"a": [made]})["a"][0] is made
+        with pytest.raises(TypeError, match=hint):
+            pickle.dumps(made)

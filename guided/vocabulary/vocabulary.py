@@ -33,7 +33,7 @@ from guided.vocabulary.source import (
 )
 
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import NoReturn, Self
 
     from guided.files.gguf import GgufFile
 
@@ -146,6 +146,15 @@ class Vocabulary:
 
     def __repr__(self) -> str:
         return f"Vocabulary(size={self.size}, eos_token_ids={sorted(self.eos_token_ids)})"
+
+    def __copy__(self) -> Self:
+        return self  # immutable
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Vocabulary cannot be pickled: another process must read the tokenizer itself")
 
     def token_bytes(self, id: int) -> bytes | None:
         """The bytes of a token, or None if it has no text. Raises VocabularyError if `id` is negative or too large."""
