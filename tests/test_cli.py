@@ -103,7 +103,7 @@ def test_no_command_and_version():
         (["sample", "--regex", "a", "--n", "0"], "0 is less than 1"),
         (["generate", "x", "--temperature", "nan"], "nan is not a finite number"),
         (["generate", "x", "--temperature", "inf"], "inf is not a finite number"),
-        (["generate", "x", "--temperature", "-1"], "not between 0 and"),
+        (["generate", "x", "--temperature", "-1"], "not at least 0"),
         (["generate", "x", "--top-p", "0"], "not between"),
         (["generate", "x", "--seed", str(2**64)], "is more than"),
         (["check", "--regex", "\udcff"], "guided check: "),
@@ -372,7 +372,7 @@ def test_a_model_is_loaded_with_the_options(engine, monkeypatch):
     assert run("generate", "x", "--regex", "ab", *how)[:2] == (0, "ab\n")
     wanted = {"name": "m.gguf", "adapter": "lora", "device": "cpu", "dtype": "float32", "kv_dtype": "int8"}
     wanted |= {"tensor_parallel": 2, "pipeline_parallel": 3, "draft_model": "small.gguf"}
-    assert asked == [wanted | {"describe": False}]  # the request itself asks for a description
+    assert asked == [wanted | {"describe": None}]  # the model's size decides, or the request itself
     assert run("generate", "x", "--kv-dtype", "int4")[0] == 2
 
 

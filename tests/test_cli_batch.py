@@ -63,7 +63,7 @@ def test_every_option_of_the_engine_is_there_and_explained():
     odd = {"include_stop_str_in_output": "include-stop", "tools": "tool", "additional_properties": "closed"}
     for name in LINE_OPTIONS:
         flag = odd.get(name, name.replace("_", "-"))
-        assert re.search(rf"\n  --{flag}(?: (?:.*\n +)?|\n +).*\w", text), flag
+        assert re.search(rf"\n  --{flag}(?:,? (?:.*\n +)?|\n +).*\w", text), flag
     for line in re.findall(r"^  (\{.*\})$", text, re.MULTILINE):
         assert read_lines(line)[0].error is None
 

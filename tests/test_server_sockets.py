@@ -252,7 +252,7 @@ def test_a_socket_of_the_file_system_and_a_key_of_the_environment(tmp_path: Path
         (("--log-requests",), "needs --log-format json"),
         (("--api-key", " "), "--api-key is empty"),
         (("--queue-timeout", "-1"), "not at least 0"),
-        (("--compile-timeout", "0"), "not between 0.01 and inf"),
+        (("--compile-timeout", "0"), "not at least 0.01"),
         (("--uds", "/nowhere/a.sock"), "cannot listen at /nowhere/a.sock"),
     ],
 )

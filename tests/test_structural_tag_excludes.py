@@ -76,3 +76,26 @@ def test_escaped_texts_are_excluded_as_well() -> None:
     assert accepts(grammar, list(rb'"<|end\u007c"'))
     assert not accepts(grammar, list(rb'"<|end\u007c>"'))
     assert not accepts(grammar, list(rb'"\u003c|end|>"'))
+
+
+@pytest.mark.parametrize("order", ["declared", "any"])
+@pytest.mark.parametrize("required", [[], ["k12"], ["k7", "k80"]])
+def test_names_among_many_members_are_excluded(order: str, required: list[str]) -> None:
+    """Many optional members are written as tries, and many words as well."""
+    names = [f"k{number}" for number in range(100)]
+    members = {name: {"type": "null"} for name in names}
+    schema = {"properties": members, "additionalProperties": False, "required": required}
+    words = {"enum": names}
+    excludes = ["k4", "5", "9"]
+    compiler = byte_compiler()
+    objects = compiler.compile_structural_tag(json_schema(schema, excludes), property_order=order)
+    strings = compiler.compile_structural_tag(json_schema(words, excludes), property_order=order)
+    open_objects = compiler.compile_structural_tag(
+        json_schema({**schema, "additionalProperties": {"type": "null"}}, excludes), property_order=order
+    )
+    for name in names:
+        value = dict.fromkeys(sorted({name, *required}, key=names.index))
+        text, is_allowed = json.dumps(value, separators=(",", ":")), not any(one in name for one in excludes)
+        assert accepts(objects, list(text.encode())) == is_allowed, text
+        assert accepts(open_objects, list(text.encode())) == is_allowed, text
+        assert accepts(strings, list(json.dumps(name).encode())) == is_allowed

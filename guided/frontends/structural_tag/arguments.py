@@ -78,9 +78,11 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 
         def make_notation(writer: Writer) -> Notation:
             if isinstance(form, LiteralForm):
-                return LiteralNotation(writer, form, spell)
-            notations.append(ElementNotation(writer, form, spell, gap))
-            return notations[-1]
+                notation: Notation = LiteralNotation(writer, form, spell)
+            else:
+                notations.append(notation := ElementNotation(writer, form, spell, gap))
+            notation.excluded_strings = excluded_strings
+            return notation
 
         try:
             grammar = json_schema_to_grammar(

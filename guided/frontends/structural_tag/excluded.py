@@ -3,7 +3,8 @@
 In: the grammar of a schema, and strings. Out: the grammar of the texts in which no string, and no name of a member,
 contains one of the excluded strings, in any escaped spelling. How: the front end writes a JSON string as `Encoded`
 between quotation marks, or as a `Text` that includes its quotation marks. An `Encoded` is intersected with the language
-without the excluded strings; a `Text` is dropped if it contains one. Cost: linear in the grammar. In addition, each
+without the excluded strings; a `Text` is dropped if it contains one. Names that are written in pieces (member_tries.py)
+are left out by the front end itself (`Notation.excluded_strings`). Cost: linear in the grammar. In addition, each
 language of strings costs time linear in the characters of the excluded strings.
 
 What it does not do: examine nodes of other kinds. A grammar is refused if one of these contains a quotation mark.

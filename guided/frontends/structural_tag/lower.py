@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from guided.errors import Finding, SpecError, UnsupportedError, brief
@@ -41,6 +42,7 @@ from guided.frontends.gbnf.patterns import regex_node
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.simple import shortest_text_bound
+from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.structural_tag.arguments import lower_arguments, shortest_arguments_bound
 from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.excluded import without_strings
@@ -79,8 +81,8 @@ class Lowering:
         self, limits: Limits, names: Collection[str], allow_special_tokens: bool, refuse_empty: bool,
         options: JsonSchemaOptions,
     ) -> None:  # fmt: skip
-        self.limits, self.options, self.refuse_empty = limits, options, refuse_empty
-        self.allow_special_tokens = allow_special_tokens
+        self.limits, self.options = limits, options
+        self.refuse_empty, self.allow_special_tokens = refuse_empty, allow_special_tokens
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self._continuations: dict[bytes, Expr] = {}
@@ -185,10 +187,9 @@ class Lowering:
         def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
             own_findings: list[Finding] = []
             try:
-                options = default_options.with_changes(**changes)
-                grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings)
-                if excludes:
-                    grammar = without_strings(grammar, excludes, limits)
+                options, make = default_options.with_changes(**changes), partial(Notation, excluded_strings=excludes)
+                grammar = json_schema_to_grammar(schema, options, limits=limits, findings=own_findings, notation=make)
+                grammar = without_strings(grammar, excludes, limits) if excludes else grammar
             except (SpecError, UnsupportedError) as error:
                 raise relocate_error(error, pointer) from None
             findings += [replace(finding, pointer=pointer + finding.pointer) for finding in own_findings]
@@ -310,8 +311,7 @@ class Lowering:
         tag_parts = list(tags_by_trigger.items())
         excludes = (*fmt["excludes"], *outer_tag.strings)
         free_part, text_and_tag = self._free_text_and_tags(tag_parts, excludes, f"{fmt.pointer}/triggers")
-        all_tags = [tag for _, tags in tag_parts for tag in tags]
-        first_tag = choice(*[sequence(self.string_part(begin, p), after) for begin, p, after in all_tags])
+        first_tag = choice(*[sequence(self.string_part(*tag[:2]), tag[2]) for _, tags in tag_parts for tag in tags])
         return _arrange(free_part, text_and_tag, first_tag, fmt)
 
     def _free_text_and_tags(

@@ -31,10 +31,11 @@ __all__ = ["Notation"]
 
 
 class Notation:
-    """Writes JSON, for one `Lowering`."""
+    """Writes JSON, for one `Lowering`. `excluded_strings`: strings that the caller will remove from the grammar."""
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(self, lowering: Lowering, excluded_strings: Sequence[str] = ()) -> None:
         self.lowering, options = lowering, lowering.options
+        self.excluded_strings = excluded_strings
         self.layout = layout_of(options)
         self.encoding = encoding_of(options.escapes)
         one_spelling = options.escapes == "minimal" or options.constants == "plain"
