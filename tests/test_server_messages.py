@@ -376,7 +376,7 @@ INVALID = (400, "invalid_request_error")
         ({"temprature": 1}, "invalid_request", "temprature", "did you mean temperature?"),
         ({"max_tokens": None}, "invalid_request", "max_tokens", "valid integer"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "invalid_request",
-            "messages.0.content.0.type", "reads only text"),
+            "messages.0.content.0.type", "images and documents are not supported"),
         ({"messages": [{"role": "user", "content": "a" * 700}]}, "context_length_exceeded", None, "context holds 600"),
         ({"regex": "(a"}, "invalid_specification", "regex", "hint: "),
         ({**FORMAT, "max_tokens": 3}, "max_tokens_too_small", "max_tokens", "or more"),

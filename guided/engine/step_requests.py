@@ -1,4 +1,4 @@
-"""The requests of a sequence: forward passes, drafts, and choices of tokens (`Choose`, sampling/choice.py).
+"""What a sequence asks the scheduler for: forward passes, drafts, and choices of tokens (`Choose`, sampling/choice.py).
 
 `Sequence.steps` yields them. The answer to `Forward` is `LogitRows`, the logits of the kept positions. The answer to
 `Draft` and `Choose` is an `Answer`.
@@ -20,7 +20,7 @@ __all__ = ["NO_DRAFTS", "Draft", "Forward", "LogitRows", "Steps"]
 
 
 class Forward(NamedTuple):
-    """A request: run the model over these tokens, which follow everything that it has read for this sequence.
+    """Asks for a pass of the model over these tokens, which follow everything that it has read for this sequence.
 
     Attributes:
         tokens: ids, at least one.
@@ -63,7 +63,7 @@ class LogitRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A request: the token that the draft model would choose.
+    """Asks for the token that the draft model would choose.
 
     Attributes:
         ids: everything before the token: prompt, output, earlier drafts.

@@ -13,7 +13,7 @@ to SGLang's list of backends, so servers that use another backend are not affect
 | invalid or unsupported specification | the request is answered with status 400 and guided's message |
 | reasoning (`--reasoning-parser`) | SGLang's own gate wraps guided's grammar: the constraint begins after reasoning |
 | `--constrained-json-...` | white space: any, none, at most n characters in a gap, or a regular expression |
-| EBNF | GBNF or xgrammar's EBNF if the text contains `::=`, otherwise Lark's notation |
+| EBNF | GBNF or xgrammar's EBNF if the text contains `::=` and no Lark rule, otherwise Lark's notation |
 
 SGLang is not imported before it calls guided. When a server starts, guided compares SGLang's interface with the
 expected interface: a difference is an error at startup, not a wrong answer later.
@@ -81,8 +81,8 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "sglang.srt.runtime_context:get_serving": (),
     }
 )
-"""The objects that guided relies on: module and name -> parameters. guided overrides the methods, so their parameters
-must be exactly these. A class or a function may have more parameters."""
+"""The objects that guided relies on: module and name -> parameters. guided overrides most of the methods, so the
+parameters of methods must be exactly these. A class or a function may have more parameters."""
 
 _log = logging.getLogger(__name__)
 

@@ -127,7 +127,8 @@ class CachedCompiler:
     def _compile_with_fallback(
         self, compile_with: Callable[[JsonSchemaOptions], CompiledGrammar], options: JsonSchemaOptions
     ) -> CompiledGrammar:
-        """Compile with `options`. If the grammar is then empty, allow all members, or all characters of classes.
+        """Compile with `options`. If that fails, for example because the grammar is empty, allow all characters of
+        classes, or all members, or both.
 
         If the specification itself is wrong, the last attempt raises the error.
         """

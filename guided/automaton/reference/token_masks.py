@@ -1,14 +1,15 @@
 """The reference implementation of token masks: the exact masks of a grammar over a vocabulary, by definition.
 
-The native core caches and shares results, and skips work. This module does none of this: it defines the masks, and the
-tests compare the core with it. It has the same operations as the core, but shares no code with it.
+The native core caches and shares results, and skips work. This module caches only searches: it defines the masks, and
+the tests compare the core with it. It has the same operations as the core, but shares only the code of the IR with it.
 
 In: an IR `Grammar`, the bytes of each token id, the end tokens, and the names of the control tokens. Out: states, the
 token ids that are allowed in a state, and the minimum number of tokens from a state to the end of an output.
 
 A token is allowed if an accepting state can still be reached *in tokens* after its bytes. If every byte that occurs in
-a token is also a token by itself, a token is allowed if a state exists after its bytes, because every state has a
-completion in live bytes (`language.py`). Otherwise, a breadth-first search of the graph of states and tokens decides.
+a token is also a token by itself, and the grammar has no token limits, a token is allowed if a state exists after its
+bytes, because every state has a completion in live bytes (`language.py`). Otherwise, a breadth-first search of the
+graph of states and tokens decides.
 Example: with the tokens `a` and `bc`, the grammar `a|aab` does not allow a second `a`: a `b` would have to follow, and
 no token spells it.
 
@@ -72,7 +73,7 @@ class ReferenceGrammar:
         self._language = Language(grammar, live)
         self._controls = self._control_ids(len(tokens), special_tokens)
         self._terminated = State(frozenset(), is_accepting=True)
-        self._min_tokens: dict[State, int | None] = {}
+        self._distances: dict[State, int | None] = {}
         start = self._language.start
         if start is not None:
             self._language.check_limits(strings)
@@ -133,9 +134,9 @@ class ReferenceGrammar:
             return 0
         if not self._end_tokens:
             return None
-        if state not in self._min_tokens:
-            self._min_tokens[state] = self._search(state)
-        min_tokens = self._min_tokens[state]
+        if state not in self._distances:
+            self._distances[state] = self._search(state)
+        min_tokens = self._distances[state]
         return None if min_tokens is None else min_tokens + 1
 
     def budget_mask(self, state: State, n: int) -> set[int]:
@@ -173,9 +174,9 @@ class ReferenceGrammar:
         """Whether tokens lead from `state` to an accepting state."""
         if self._is_byte_complete and not self._language.limits:
             return True
-        if state not in self._min_tokens:
-            self._min_tokens[state] = self._search(state)
-        return self._min_tokens[state] is not None
+        if state not in self._distances:
+            self._distances[state] = self._search(state)
+        return self._distances[state] is not None
 
     def _search(self, start: State) -> int | None:
         """The minimum number of tokens from `start` to an accepting state, or None; found by breadth-first search."""

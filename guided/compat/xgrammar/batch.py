@@ -82,11 +82,11 @@ class BatchGrammarMatcher(XGRObject):
                 matcher._fill_row(rows, row)
             return
         inner_matchers = [matcher._matcher for matcher in matchers]
-        if matchers[0]._full_row is None:
+        if matchers[0]._row_with_hidden is None:
             rows[row_numbers] = -1
             fill_batch(inner_matchers, rows, row_numbers, threads=self._threads)
             return
-        masks = np.full((len(inner_matchers), matchers[0]._full_row.shape[1]), -1, np.int32)
+        masks = np.full((len(inner_matchers), matchers[0]._row_with_hidden.shape[1]), -1, np.int32)
         fill_batch(inner_matchers, masks, threads=self._threads)
         for index, row in enumerate(row_numbers):
             copy_visible_bits(masks[index], rows[row], size)

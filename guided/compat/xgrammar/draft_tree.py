@@ -119,7 +119,7 @@ class _TreeWalk:
         self.deadline = time.monotonic() + seconds if seconds > 0 else None
 
     def run(self) -> bool:
-        """Visit the nodes, and return whether there was time for all. The matcher returns to its initial state."""
+        """Visit the nodes, and return whether there was time for all. The matcher's state does not change."""
         path = [0]  # the nodes from the root to the current one
         if not self._fill_node_row(0):
             return True

@@ -41,7 +41,8 @@ class GrammarMatcher(XGRObject):
     Args:
         compiled_grammar: the compiled grammar of the output.
         override_stop_tokens: the tokens that end the output, instead of the tokenizer's.
-        terminate_without_stop_token: whether the output ends as soon as it is complete, and accepts no stop token.
+        terminate_without_stop_token: whether the output counts as ended whenever it is complete, and accepts no stop
+            token. Other tokens may still be accepted.
         max_rollback_tokens: deprecated, since any number of steps can be taken back.
         default_temperature: the value of `temperature` if the grammar specifies none.
 
@@ -72,7 +73,7 @@ class GrammarMatcher(XGRObject):
             stop_ids = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
             stops = tokens.check_stops(stop_ids)
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
-        self._full_row = (
+        self._row_with_hidden = (
             np.full((1, (tokens.size + tokens.hidden_count + 31) // 32), -1, np.int32) if tokens.hidden_count else None
         )
         self._ends_when_complete = terminate_without_stop_token
@@ -84,7 +85,7 @@ class GrammarMatcher(XGRObject):
         self._init_handle(matcher)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """Accept a token. False, with the state unchanged, if it is forbidden or not an id, or the output has ended."""
+        """Accept a token. False, with the state unchanged, if it is forbidden, not an id, or follows a stop token."""
         matcher = self._matcher
         if (
             matcher.is_terminated()
@@ -127,7 +128,7 @@ class GrammarMatcher(XGRObject):
             Whether some token is forbidden. If not, the row is all ones.
 
         Raises:
-            RuntimeError: the output has ended, or the bitmask has a wrong type, shape or device.
+            RuntimeError: a stop token has been accepted, or the bitmask has a wrong type, shape or device.
         """
         self._check_running("find the next token mask")
         rows = as_rows(bitmask, self._size)
@@ -139,10 +140,10 @@ class GrammarMatcher(XGRObject):
         return is_masked
 
     def _fill_row(self, rows: np.ndarray[Any, Any], index: int) -> bool:
-        if self._full_row is None:
+        if self._row_with_hidden is None:
             is_masked = self._matcher.fill_next_token_bitmask(rows, index)
-        elif is_masked := self._matcher.fill_next_token_bitmask(self._full_row):
-            copy_visible_bits(self._full_row[0], rows[index], self._size)
+        elif is_masked := self._matcher.fill_next_token_bitmask(self._row_with_hidden):
+            copy_visible_bits(self._row_with_hidden[0], rows[index], self._size)
         if not is_masked:
             rows[index] = -1
         return is_masked
@@ -172,7 +173,7 @@ class GrammarMatcher(XGRObject):
     def find_jump_forward_string(self) -> str:
         """The text with which every output must continue; empty if there is a choice. The state does not change.
 
-        RuntimeError: the output has ended.
+        RuntimeError: a stop token has been accepted.
         """
         self._check_running("get the jump forward string")
         forced_bytes = bytearray()
@@ -226,7 +227,7 @@ class GrammarMatcher(XGRObject):
         forked = GrammarMatcher._create_from_handle(self._matcher.fork())
         forked._size, forked._stops = self._size, self._stops
         forked._substep_counts = None if self._substep_counts is None else [*self._substep_counts]
-        forked._full_row = None if self._full_row is None else self._full_row.copy()
+        forked._row_with_hidden = None if self._row_with_hidden is None else self._row_with_hidden.copy()
         forked._ends_when_complete, forked._default_temperature = self._ends_when_complete, self._default_temperature
         return forked
 

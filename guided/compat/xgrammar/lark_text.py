@@ -6,8 +6,9 @@ each of its characters the place in the source.
     "end"i               /(?ai:end)/
     r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if the grammar ignores nothing
 
-A text cannot begin with ignored terminals, unless the grammar sets `allow_initial_skip`. Lookarounds, `\b` and anchors
-inside a pattern are left unchanged; guided enforces or refuses them. Cost: linear in the length of the grammar.
+In addition to the escapes of ECMA-262, `\a` is U+0007 and `\e` is U+001B. A text cannot begin with ignored terminals,
+unless the grammar sets `allow_initial_skip`. Lookarounds, `\b` and anchors inside a pattern are left unchanged; guided
+enforces or refuses them. Cost: linear in the length of the grammar.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class RewrittenLark:
         text: the grammar in guided's notation.
 
     Raises:
-        SpecError: a `stop`, a `suffix` or a character class is empty, or the grammar has `no_forcing`.
+        SpecError: a `stop`, a `suffix` or a character class is empty, a parenthesis closes no group, or the grammar has
+            `no_forcing`.
     """
 
     def __init__(self, source: str, budget: _CopyBudget | None = None) -> None:
@@ -161,10 +163,11 @@ class RewrittenLark:
                 self._bounded_names |= {token.start for token in rule.body if token.kind == "name"}
 
     def _copy_body(self, name: Token) -> str | None:
-        """Copy the body of a rule, in parentheses, with the bodies of the rules in it. None if it cannot be copied into
-        a terminal or would be too long; the compiler then reports the rule."""
+        """Copy the body of a rule, in parentheses, with the bodies of the rules in it. None if one of these
+        rules is missing, recursive or more than a name for its body, or if the copies are too long. The compiler then
+        reports the rule."""
         out: list[str] = []
-        open_rules: dict[str, Iterator[Token]] = {"": iter((name,))}  # the tokens that are left of each enclosing body
+        open_rules: dict[str, Iterator[Token]] = {"": iter((name,))}  # the remaining tokens of each open body
         closing_texts = {"": ""}
         while open_rules:
             rule_name = next(reversed(open_rules))

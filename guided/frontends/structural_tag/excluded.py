@@ -5,9 +5,10 @@ contains one of the excluded strings, in any escaped spelling. How: the front en
 between quotation marks, or as a `Text` that includes its quotation marks. An `Encoded` is intersected with the language
 without the excluded strings; a `Text` is dropped if it contains one. Names that are written in pieces (member_tries.py)
 are left out by the front end itself (`Notation.excluded_strings`). Cost: linear in the grammar. In addition, each
-language of strings costs time linear in the characters of the excluded strings.
+`Encoded` costs time linear in the characters of the excluded strings.
 
-What it does not do: examine nodes of other kinds. A grammar is refused if one of these contains a quotation mark.
+Other nodes are not changed. A grammar is refused if a `Chars` or an `Automaton` outside of strings can write a
+quotation mark.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def without_strings(grammar: Grammar, excluded_strings: Sequence[str], limits: L
 
     Raises:
         LimitExceeded: the strings have too many characters.
+        UnsupportedError: strings cannot be distinguished from other text.
     """
     allowed_text = free_text([], excluded_strings, limits=limits).without_markers
 

@@ -36,7 +36,7 @@ class Format:
 
 
 def without_pointers(value: Any) -> Any:
-    """Remove the locations of formats from a field, so that equal fields have the same meaning."""
+    """Remove the locations of formats from a field, so that fields with the same meaning are equal."""
     match value:
         case Format(kind, _, fields):
             return kind, {name: without_pointers(field) for name, field in fields.items()}

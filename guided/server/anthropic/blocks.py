@@ -29,6 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 _ONLY_TEXT: Final = 'this server reads only text: write {"type": "text", "text": ...}'
+_NO_MEDIA: Final = 'images and documents are not supported: write {"type": "text", "text": ...}'
 _NO_SETS: Final = "this server has no sets of tools"
 
 
@@ -137,8 +138,9 @@ class InputMessage(StrictModel):
         """Read the blocks that messages with this role may have."""
         if (role := info.data.get("role")) is None:
             return value
-        kinds = " and ".join(_KINDS[role])
-        other_hint = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {kinds}; {_ONLY_TEXT}"
+        *first_kinds, last_kind = _KINDS[role]
+        kinds = f"{', '.join(first_kinds)} and {last_kind}"
+        other_hint = _ONLY_TEXT if role == "system" else f"blocks of the {role} are {kinds}; {_NO_MEDIA}"
         return _read_block_list("content", value, _KINDS[role], other_hint)
 
     def blocks(self, kind: type[_Block]) -> Iterator[tuple[int, Any]]:

@@ -114,16 +114,16 @@ class MessageEvents:
                 case CallArguments(_, text):
                     yield from self._extend_block("tool_use", text)
 
-    def end(self, reading: SampleReader) -> Iterator[_Json]:
+    def end(self, reader: SampleReader) -> Iterator[_Json]:
         """The events after the last token."""
-        result = reading.result
+        result = reader.result
         assert result is not None
         yield from self._end_block()
-        reason = _find_stop_reason(reading)
+        reason = _find_stop_reason(reader)
         delta = {"stop_reason": reason, "stop_sequence": result.stop if reason == "stop_sequence" else None}
         usage = _make_usage(result.prompt_tokens, len(result.tokens))
-        if reading.options.begins_with_reasoning:
-            usage["output_tokens_details"] = {"thinking_tokens": reading.reasoning_tokens}
+        if reader.options.begins_with_reasoning:
+            usage["output_tokens_details"] = {"thinking_tokens": reader.reasoning_tokens}
         self.message |= delta | {"usage": self.message["usage"] | usage}
         yield {"type": "message_delta", "delta": delta, "usage": usage}
         yield {"type": "message_stop"}
@@ -171,14 +171,14 @@ class MessageEvents:
         return {"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta}
 
 
-def _find_stop_reason(reading: SampleReader) -> str:
+def _find_stop_reason(reader: SampleReader) -> str:
     """See the module docstring."""
-    assert reading.result is not None
-    if reading.finish_reason == "length":
+    assert reader.result is not None
+    if reader.finish_reason == "length":
         return "max_tokens"
-    if reading.calls:
+    if reader.calls:
         return "tool_use"
-    return "stop_sequence" if isinstance(reading.result.stop, str) else "end_turn"
+    return "stop_sequence" if isinstance(reader.result.stop, str) else "end_turn"
 
 
 def _make_usage(prompt_tokens: int, output_tokens: int) -> _Json:

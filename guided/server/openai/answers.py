@@ -66,34 +66,34 @@ class Answer:
 
     def body(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
         """The whole answer. `groups`: the samples of each prompt."""
-        choices = [self._format_choice(number, reading) for number, reading in enumerate(chain.from_iterable(groups))]
+        choices = [self._format_choice(number, reader) for number, reader in enumerate(chain.from_iterable(groups))]
         return self._make_response_fields("") | {"choices": choices, "usage": count_usage(groups)}
 
-    def begin(self, number: int, reading: SampleReader) -> dict[str, Any]:
+    def begin(self, number: int, reader: SampleReader) -> dict[str, Any]:
         """The first chunk of a chat answer, with the role. With tools, the content is null, since it may stay empty."""
-        delta = {"role": "assistant", "content": "" if reading.options.make_call_reader is None else None}
+        delta = {"role": "assistant", "content": "" if reader.options.make_call_reader is None else None}
         choice = {"index": number, "delta": delta, "logprobs": None, "finish_reason": None}
         return self._make_response_fields("chunk") | {"choices": [choice]}
 
     def chunks(
-        self, number: int, event: StreamEvent, deltas: Sequence[Delta], reading: SampleReader
+        self, number: int, event: StreamEvent, deltas: Sequence[Delta], reader: SampleReader
     ) -> Iterable[dict[str, Any]]:
         """The chunks for one event. Its last chunk has the finish reason and the log probabilities."""
         parts = [_format_delta(delta) if self.is_chat else {"text": _get_delta_text(delta)} for delta in deltas]
-        tokens = reading.new_tokens
+        tokens = reader.new_tokens
         has_tokens = tokens and (self.top is not None or self.has_token_ids)
         if not parts and (event.result is not None or has_tokens):
-            parts = [{"text": ""} if not self.is_chat else {"content": ""} if reading.is_empty else {}]
+            parts = [{"text": ""} if not self.is_chat else {"content": ""} if reader.is_empty else {}]
         for part_number, part in enumerate(parts):
             is_last = part_number == len(parts) - 1
             choice: dict[str, Any] = {"index": number, "logprobs": None, "finish_reason": None}
             choice |= {"delta": part} if self.is_chat else part
             if is_last:
-                choice["logprobs"] = self._format_logprobs(tokens, reading)
+                choice["logprobs"] = self._format_logprobs(tokens, reader)
                 choice |= self._format_tokens(tokens)
-                choice |= self._make_end_fields(reading)
-                if reading.partial is not None:
-                    choice["partial"] = reading.partial
+                choice |= self._make_end_fields(reader)
+                if reader.partial is not None:
+                    choice["partial"] = reader.partial
             yield self._make_response_fields("chunk") | {"choices": [choice]}
 
     def usage(self, groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
@@ -105,28 +105,28 @@ class Answer:
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
 
-    def _format_choice(self, number: int, reading: SampleReader) -> dict[str, Any]:
-        result = reading.result
+    def _format_choice(self, number: int, reader: SampleReader) -> dict[str, Any]:
+        result = reader.result
         assert result is not None
         choice = {
             "index": number,
-            "logprobs": self._format_logprobs(reading.tokens, reading),
-            **self._make_end_fields(reading),
+            "logprobs": self._format_logprobs(reader.tokens, reader),
+            **self._make_end_fields(reader),
         }
-        choice |= self._format_tokens(reading.tokens)
+        choice |= self._format_tokens(reader.tokens)
         if not self.is_chat:
-            return choice | {"text": reading.text}
-        message: dict[str, Any] = {"role": "assistant", "content": reading.text, "refusal": None}
-        if reading.reasoning:
-            message |= {"reasoning": reading.reasoning, "reasoning_content": reading.reasoning}
-        if reading.calls:
-            message["content"] = reading.text or None
+            return choice | {"text": reader.text}
+        message: dict[str, Any] = {"role": "assistant", "content": reader.text, "refusal": None}
+        if reader.reasoning:
+            message |= {"reasoning": reader.reasoning, "reasoning_content": reader.reasoning}
+        if reader.calls:
+            message["content"] = reader.text or None
             message["tool_calls"] = [
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in reading.calls
+                for call in reader.calls
             ]
-        if reading.tool_results:
-            message["tool_results"] = [_format_result(result) for result in reading.tool_results]
+        if reader.tool_results:
+            message["tool_results"] = [_format_result(result) for result in reader.tool_results]
         return choice | {"message": message}
 
     def _format_tokens(self, tokens: Sequence[ShownToken]) -> dict[str, Any]:
@@ -136,21 +136,21 @@ class Answer:
         fields = [token_fields(token.id, self.vocabulary) | {"forced": token.is_forced} for token in tokens]
         return {"token_ids": [token.id for token in tokens], "tokens": fields}
 
-    def _format_logprobs(self, tokens: Sequence[ShownToken], reading: SampleReader) -> dict[str, Any] | None:
+    def _format_logprobs(self, tokens: Sequence[ShownToken], reader: SampleReader) -> dict[str, Any] | None:
         if self.top is None:
             return None
         text_tokens = [token for token in tokens if token.is_text]
         if self.is_chat:
             return format_chat_logprobs(text_tokens, self.vocabulary)
-        return format_text_logprobs(text_tokens, reading.offsets, self.vocabulary)
+        return format_text_logprobs(text_tokens, reader.offsets, self.vocabulary)
 
-    def _make_end_fields(self, reading: SampleReader) -> dict[str, Any]:
-        result: Result | None = reading.result
-        end_fields: dict[str, Any] = {"finish_reason": reading.finish_reason}
+    def _make_end_fields(self, reader: SampleReader) -> dict[str, Any]:
+        result: Result | None = reader.result
+        end_fields: dict[str, Any] = {"finish_reason": reader.finish_reason}
         if result is None:
             return end_fields
         if self.has_fields:
-            make_call_reader = reading.options.make_call_reader if reading.calls else None
+            make_call_reader = reader.options.make_call_reader if reader.calls else None
             fields = result.fields if make_call_reader is None else result.call_fields(make_call_reader())
             end_fields["fields"] = {name: asdict(field) for name, field in fields.items()}
         return end_fields | make_extension_fields(result)
@@ -158,16 +158,16 @@ class Answer:
 
 def count_usage(groups: Sequence[Sequence[SampleReader]]) -> dict[str, Any]:
     """The numbers of tokens read and written, including reasoning. A prompt counts only once for all its samples."""
-    results_by_prompt = [[reading.result for reading in group if reading.result is not None] for group in groups]
+    results_by_prompt = [[reader.result for reader in group if reader.result is not None] for group in groups]
     prompt_tokens = sum(results[0].prompt_tokens for results in results_by_prompt if results)
     completion_tokens = sum(len(result.tokens) for result in chain.from_iterable(results_by_prompt))
     usage: dict[str, Any] = {
         "prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
     }  # fmt: skip
-    readings = [reading for group in groups for reading in group]
-    if any(reading.options.begins_with_reasoning for reading in readings):
-        reasoning_tokens = sum(reading.reasoning_tokens for reading in readings)
+    readers = [reader for group in groups for reader in group]
+    if any(reader.options.begins_with_reasoning for reader in readers):
+        reasoning_tokens = sum(reader.reasoning_tokens for reader in readers)
         usage["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
     return usage
 

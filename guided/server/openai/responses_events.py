@@ -83,11 +83,11 @@ class ResponseEvents:
                     assert self._kind == "function_call" and self._call == index, "calls are written one by one"
                     yield from self._extend_item("function_call", text)
 
-    def end(self, reading: SampleReader) -> Iterator[_Json]:
+    def end(self, reader: SampleReader) -> Iterator[_Json]:
         """The events after the last token."""
-        result = reading.result
+        result = reader.result
         assert result is not None
-        is_cut = reading.finish_reason == "length"
+        is_cut = reader.finish_reason == "length"
         status = "incomplete" if is_cut else "completed"
         if not self.output:
             yield from self._begin_item("message")

@@ -1,8 +1,8 @@
 """Sends answers as server-sent events. In: the streams of a request. Out: lines of `data: {...}`, and `data: [DONE]`.
 
 A stream that has begun cannot change its status, so a later error is sent as an event with the error body. If no token
-arrives for `keep_alive` seconds, the stream sends a comment. If the reader stops, the request is cancelled. The first
-chunk of each choice contains `ttft_ms`: the time from the request to its first token.
+arrives for `keep_alive` seconds, the stream sends a comment. If the client stops reading, the request is cancelled. The
+first chunk of each choice contains `ttft_ms`: the time from the request to its first token.
 
 Events that arrive together are sent together. A write to a socket costs more than the rest of an event's processing,
 especially if it wakes a client on the same machine.
@@ -27,8 +27,8 @@ from guided.server.openai.requests import StreamOptions
 __all__ = [
     "KEEP_ALIVE",
     "NamedEvents",
-    "ReadingMaker",
-    "collect_readings",
+    "ReaderMaker",
+    "collect_readers",
     "format_sse",
     "last_event",
     "merge_events",
@@ -41,7 +41,7 @@ __all__ = [
 KEEP_ALIVE: Final = ": keep-alive\n\n"
 _LINE_ENDS: Final = (("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x85", r"\u0085"))
 _NEVER: Final = 1e6  # seconds
-ReadingMaker = Callable[[], SampleReader]
+ReaderMaker = Callable[[], SampleReader]
 
 
 async def wait_until_begun(streams: Sequence[Stream]) -> None:
@@ -55,21 +55,19 @@ async def wait_until_begun(streams: Sequence[Stream]) -> None:
         raise
 
 
-async def collect_readings(
-    streams: Sequence[Stream], reading_makers: Sequence[ReadingMaker]
-) -> list[list[SampleReader]]:
-    """The readings of each stream's samples, in order. If one fails, the others are cancelled.
+async def collect_readers(streams: Sequence[Stream], reader_makers: Sequence[ReaderMaker]) -> list[list[SampleReader]]:
+    """The readers of each stream's samples, in order. If one fails, the others are cancelled.
 
-    `reading_makers`: makes the readings; one function per stream.
+    `reader_makers`: makes the readers; one function per stream.
     """
 
-    async def read(stream: Stream, make_reading: ReadingMaker) -> list[SampleReader]:
-        readings: dict[int, SampleReader] = {}
+    async def read(stream: Stream, make_reader: ReaderMaker) -> list[SampleReader]:
+        readers: dict[int, SampleReader] = {}
         async for number, event in stream:
-            readings.setdefault(number, make_reading()).read(event)
-        return [readings[number] for number in sorted(readings)]
+            readers.setdefault(number, make_reader()).read(event)
+        return [readers[number] for number in sorted(readers)]
 
-    read_tasks = [asyncio.ensure_future(read(*pair)) for pair in zip(streams, reading_makers, strict=True)]
+    read_tasks = [asyncio.ensure_future(read(*pair)) for pair in zip(streams, reader_makers, strict=True)]
     try:
         return list(await asyncio.gather(*read_tasks))
     finally:
@@ -82,7 +80,7 @@ async def stream_chunks(
     answer: Answer,
     streams: Sequence[Stream],
     options: StreamOptions,
-    reading_makers: Sequence[ReadingMaker],
+    reader_makers: Sequence[ReaderMaker],
     *,
     samples: int,
     keep_alive: float,
@@ -94,12 +92,12 @@ async def stream_chunks(
         answer: formats the chunks.
         streams: the streams of the request, one per prompt.
         options: what the stream contains in addition to the text.
-        reading_makers: makes the readings; one function per stream.
+        reader_makers: makes the readers; one function per stream.
         samples: the number of samples per stream.
         keep_alive: seconds without an event after which a comment is sent.
         warnings: warnings for the first chunk.
     """
-    readings = [[make_reading() for _ in range(samples)] for make_reading in reading_makers]
+    readers = [[make_reader() for _ in range(samples)] for make_reader in reader_makers]
     # A chat answer begins all choices in order, as OpenAI's client requires.
     unstarted_choices = list(range(len(streams) * samples)) if answer.is_chat else []
     started_choices, output = set[int](), list[str]()
@@ -108,26 +106,26 @@ async def stream_chunks(
         async with aclosing(merge_events(streams, samples, keep_alive)) as batches:
             async for events in batches:
                 for number, event in events:
-                    reading = readings[number // samples][number % samples]
+                    reader = readers[number // samples][number % samples]
                     ttft = {"ttft_ms": to_milliseconds(streams[number // samples].ttft)}
                     for choice in unstarted_choices:  # all choices are in one stream, since a chat has one prompt
-                        output.append(format_sse(answer.begin(choice, reading) | ttft | first_fields))
+                        output.append(format_sse(answer.begin(choice, reader) | ttft | first_fields))
                         first_fields = {}
                     started_choices.update(unstarted_choices)
                     unstarted_choices = []
-                    for chunk in answer.chunks(number, event, reading.read(event), reading):
+                    for chunk in answer.chunks(number, event, reader.read(event), reader):
                         if number not in started_choices:
                             started_choices.add(number)
                             chunk |= ttft
                         if options.continuous_usage_stats:
-                            chunk["usage"] = count_usage(readings)
+                            chunk["usage"] = count_usage(readers)
                         output.append(format_sse(chunk | first_fields))
                         first_fields = {}
                 if output or not events:
                     yield "".join(output) or KEEP_ALIVE
                     output.clear()
         if options.include_usage:
-            output.append(format_sse(answer.usage(readings)))
+            output.append(format_sse(answer.usage(readers)))
     except Exception as error:
         output.append(format_sse(make_error_body(error)))
     finally:
@@ -206,7 +204,7 @@ class NamedEvents(Protocol):
     ) -> Iterator[dict[str, Any]]:
         """The events for one engine event, which a `SampleReader` has turned into `deltas` and new `tokens`."""
 
-    def end(self, reading: SampleReader) -> Iterator[dict[str, Any]]:
+    def end(self, reader: SampleReader) -> Iterator[dict[str, Any]]:
         """The events after the last token."""
 
     def fail(self, error: Exception) -> Iterator[dict[str, Any]]:
@@ -214,40 +212,40 @@ class NamedEvents(Protocol):
 
 
 async def _batch_events(
-    events: NamedEvents, stream: Stream, make_reading: ReadingMaker, keep_alive: float
+    events: NamedEvents, stream: Stream, make_reader: ReaderMaker, keep_alive: float
 ) -> AsyncGenerator[list[dict[str, Any]]]:
     """The events in batches, as they arrive. An empty batch means that no event came for `keep_alive` seconds."""
-    reading = make_reading()
+    reader = make_reader()
     try:
         yield list(events.begin())
         async with aclosing(merge_events([stream], 1, keep_alive)) as batches:
             async for batch in batches:
                 output = list[dict[str, Any]]()
                 for _, event in batch:
-                    deltas = reading.read(event)
-                    output += events.read(event, deltas, reading.new_tokens)
+                    deltas = reader.read(event)
+                    output += events.read(event, deltas, reader.new_tokens)
                 if output or not batch:
                     yield output
-        yield list(events.end(reading))
+        yield list(events.end(reader))
     finally:
         stream.cancel()
 
 
-async def last_event(events: NamedEvents, stream: Stream, make_reading: ReadingMaker) -> dict[str, Any]:
+async def last_event(events: NamedEvents, stream: Stream, make_reader: ReaderMaker) -> dict[str, Any]:
     """Read a stream to its end, and return the last event. Raises the error of the stream if it fails."""
     event: dict[str, Any] = {}
-    async with aclosing(_batch_events(events, stream, make_reading, _NEVER)) as batches:
+    async with aclosing(_batch_events(events, stream, make_reader, _NEVER)) as batches:
         async for batch in batches:
             event = batch[-1] if batch else event
     return event
 
 
 async def stream_events(
-    events: NamedEvents, stream: Stream, make_reading: ReadingMaker, keep_alive: float
+    events: NamedEvents, stream: Stream, make_reader: ReaderMaker, keep_alive: float
 ) -> AsyncGenerator[str]:
-    """The events as named server-sent events. If the reader stops, the request is cancelled."""
+    """The events as named server-sent events. If the client stops reading, the request is cancelled."""
     try:
-        async with aclosing(_batch_events(events, stream, make_reading, keep_alive)) as batches:
+        async with aclosing(_batch_events(events, stream, make_reader, keep_alive)) as batches:
             async for batch in batches:
                 yield _format_events(batch) or events.keep_alive
     except Exception as error:

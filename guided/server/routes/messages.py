@@ -69,9 +69,7 @@ async def _answer(server: Server, request: Request) -> Response:
     )
     headers = make_warning_header(warnings)
     if body.stream:
-        return stream_response(
-            stream_events(events, stream, prepared.make_reading, server.settings.keep_alive), headers
-        )
+        return stream_response(stream_events(events, stream, prepared.make_reader, server.settings.keep_alive), headers)
     with body.rename_errors():
-        await run_while_connected(request, last_event(events, stream, prepared.make_reading))
+        await run_while_connected(request, last_event(events, stream, prepared.make_reader))
     return Response(events.text(), media_type="application/json", headers=headers)

@@ -22,7 +22,7 @@ from guided.server.openai.conversations import build_chat_request
 from guided.server.openai.deltas import SampleReader
 from guided.server.openai.echo import EchoedPrompt, check_scores
 from guided.server.openai.requests import ChatRequest, StreamOptions, read_request
-from guided.server.openai.streaming import ReadingMaker, collect_readings, stream_chunks, wait_until_begun
+from guided.server.openai.streaming import ReaderMaker, collect_readers, stream_chunks, wait_until_begun
 from guided.server.openai.structured import StructuredOutput
 from guided.server.openai.warnings import list_warnings, make_warning_header
 from guided.server.server import Server, run_while_connected, stream_response
@@ -80,21 +80,21 @@ class PreparedRequest:
         structured_output: the constraint on the text.
         param: the field with the specification, for its errors; None if there is none, or if the errors already name
             it.
-        make_reading: makes the `SampleReader` for a sample.
+        make_reader: makes the `SampleReader` for a sample.
         echoes: the echo of each prompt; empty: the text does not repeat the prompts.
     """
 
     engine_requests: Sequence[EngineRequest]
     structured_output: StructuredOutput
     param: str | None = None
-    make_reading: ReadingMaker = SampleReader
+    make_reader: ReaderMaker = SampleReader
     echoes: Sequence[EchoedPrompt] = ()
 
     @property
-    def reading_makers(self) -> Sequence[ReadingMaker]:
+    def reader_makers(self) -> Sequence[ReaderMaker]:
         """Functions that make the `SampleReader`s, one function per prompt."""
         if not self.echoes:
-            return [self.make_reading] * len(self.engine_requests)
+            return [self.make_reader] * len(self.engine_requests)
         return [partial(SampleReader, echo=echo) for echo in self.echoes]
 
     def warnings(self, streams: Sequence[Stream]) -> list[dict[str, Any]]:
@@ -175,9 +175,9 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
         has_fields=body.return_fields,
     )
     if not body.stream:
-        readings = await run_while_connected(request, collect_readings(streams, prepared.reading_makers))
+        readers = await run_while_connected(request, collect_readers(streams, prepared.reader_makers))
         warnings = prepared.warnings(streams)
-        answer_body = await asyncio.to_thread(answer.body, readings)  # the fields of long answers take a while
+        answer_body = await asyncio.to_thread(answer.body, readers)  # the fields of long answers take a while
         return JSONResponse(
             answer_body | ({"warnings": warnings} if warnings else {}), headers=make_warning_header(warnings)
         )
@@ -186,6 +186,6 @@ async def _answer(server: Server, request: Request, kind: type[ChatRequest] | ty
     options = body.stream_options or StreamOptions()
     keep_alive = server.settings.keep_alive
     events = stream_chunks(
-        answer, streams, options, prepared.reading_makers, samples=body.n, keep_alive=keep_alive, warnings=warnings
+        answer, streams, options, prepared.reader_makers, samples=body.n, keep_alive=keep_alive, warnings=warnings
     )
     return stream_response(events, make_warning_header(warnings))

@@ -64,9 +64,7 @@ async def _answer(server: Server, request: Request) -> Response:
     events = ResponseEvents(answer, body.echoed_fields() | ({"warnings": warnings} if warnings else {}))
     headers = make_warning_header(warnings)
     if body.stream:
-        return stream_response(
-            stream_events(events, stream, prepared.make_reading, server.settings.keep_alive), headers
-        )
+        return stream_response(stream_events(events, stream, prepared.make_reader, server.settings.keep_alive), headers)
     with body.rename_errors():
-        final_event = await run_while_connected(request, last_event(events, stream, prepared.make_reading))
+        final_event = await run_while_connected(request, last_event(events, stream, prepared.make_reader))
     return JSONResponse(final_event["response"], headers=headers)

@@ -1,11 +1,10 @@
-// Keys of rules: rules with equal keys have equal automata, even in different grammars, so they can share one cached
-// automaton.
+// Keys of rules: rules whose keys have equal digests can share one cached automaton, even in different grammars.
 //
 // In: an IR, and which of its rules are nullable. Out: the key of a rule, which consists of
-//  - a digest of its nodes, in which the referenced rules are numbered by their first occurrence,
+//  - a digest of its nodes and its encoding, in which the referenced rules are numbered by their first occurrence,
 //  - the referenced rules in that order, and
-//  - for each uniqueness scope, its list of initially seen strings.
-// Rules with equal digests compile to automata that differ only in the rules they call and in these lists.
+//  - for each uniqueness scope, the index of its list of initially seen strings.
+// Rules with equal digests compile to automata that differ only in the rules they call and in these indices.
 // Example: `item ::= string "," number` in one grammar and `pair ::= text "," amount` in another have the digest of
 // `#0 "," #1`, with the references [string, number] and [text, amount].
 // How: a subtree without references is represented by its own digest; the other nodes are numbered, children first.

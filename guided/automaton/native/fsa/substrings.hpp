@@ -11,9 +11,9 @@
 // state, it also gets the edges of the states after these marks. The marks between two characters must depend on these
 // characters alone; otherwise the result would not be deterministic.
 //
-// The result has no cycle, and each state leads to an accepting one; without marks, all states accept. States are
-// numbered by the first offset in the texts at which their substrings end. So the states of a passage are adjacent in
-// memory, and each edge leads to a larger number.
+// The result has no cycle, and each state leads to an accepting one; without marks, all states except the start accept.
+// States are numbered by the first offset in the texts at which their substrings end. So the states of a passage are
+// adjacent in memory, and each edge leads to a larger number.
 //
 // Cost: linear, 0.2 us per character of a prose text, mostly cache misses.
 #pragma once
@@ -24,7 +24,8 @@
 
 namespace guided {
 
-// Marks. No text contains surrogates. kEndMark comes before kBeginMark, and each text ends with kEndMark.
+// Marks. No text contains surrogates. In a text with marks, an offset with both has kEndMark first, and the last symbol
+// is kEndMark.
 constexpr Symbol kBeginMark = 0xD800, kEndMark = 0xD801;
 
 // State 0 is the start. All states are reachable. The result has no states if there are no substrings.

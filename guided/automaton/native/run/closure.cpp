@@ -1,18 +1,18 @@
 // Computes the closure of threads: returns from rules that have ended, and calls of rules that may begin.
 //
-// In: threads right after a byte or token. Out: the state of all threads that can read a symbol, or have returned to an
-// unknown caller (kExit).
+// In: threads right after a byte or token. Out: the state of all threads that can read a symbol, or have returned to a
+// bottom: the end of the output or an unknown caller (kExit).
 //
 // How: a thread at the end of a rule continues after the call in each of its callers. Each rule that may begin is
 // entered once, with all of its callers in one return configuration. All callers of a rule are known once no pending
 // rule can begin with this rule. So rules are entered from the highest to the lowest: a rule is higher than the rules
 // with which it may begin (the graph of left corners has no cycles, see left_recursion.cpp). Parsers with a
-// graph-structured stack do the same (Tomita; Scott and Johnstone, "GLL Parsing"). This order never extends a node
-// twice.
+// graph-structured stack do the same (Tomita; Scott and Johnstone, "GLL Parsing").
 //
 // Cost: O(threads + edges from them). If a rule were entered separately for each caller, the cost would be the product
-// of the numbers of callers at all levels, for example in expressions with many levels of precedence. An effect before
-// a call may produce a caller late. Then the rule is entered again, but only with the new callers.
+// of the numbers of callers at all levels, for example in expressions with many levels of precedence. A rule may
+// end after effects alone, without reading a symbol. Its caller may then call a rule that has already been entered.
+// That rule is entered again, but only with the new callers.
 #include <algorithm>
 #include <unordered_set>
 
@@ -67,9 +67,10 @@ void Arena::merge_threads(std::vector<Thread>& threads, int depth) {
 
 // Suppose that several frames of a counted loop have reached its minimum and differ only in their counts. Then the
 // frame with the lowest count can do everything that the others can. Without this function, `([a-z]{1,20} ?){1,200}`
-// would have a thread for each way to split a word. Counting-set automata also keep only the extremes of such counts
-// (Turonova et al., OOPSLA 2020). Under kFree, a register does not include the iterations before the token, but a frame
-// that can end has counted at least one.
+// would have a frame for each number of pieces into which the text can be split. Counting-set automata also keep only
+// the extremes of such counts (Turonova et al., OOPSLA 2020). Under kFree, a register lacks the iterations before the
+// token. All we know is that a frame that can end has counted at least one, so only a minimum of 0 or 1 counts as
+// reached.
 void Arena::drop_higher_counts(std::vector<Thread>& threads) {
   size_t n = 0;
   for (size_t i = 0, end = 0; i < threads.size(); i = end) {
@@ -92,8 +93,9 @@ void Arena::drop_higher_counts(std::vector<Thread>& threads) {
 }
 
 // Whether a rule is a loop with a maximum, and the lowest of several counts suffices. False if the loop has a limit on
-// its tokens. False if it contains itself, since its frames share callers only if they have the same counts. False if
-// it contains control tokens, because the number of marks without text (matching/regions) would change.
+// its tokens. False if it contains itself: without some counts, the callers of equal frames would differ, and the
+// frames would multiply. False if it contains control tokens: they may be marks of regions (guided/matching/regions),
+// and iterations that contain only marks would get lost.
 bool Arena::keeps_only_lowest_count(int32_t rule) {
   const Grammar& g = *grammar_;
   const Rule& loop = g.rules[rule];
@@ -210,8 +212,7 @@ Thread Arena::enter(RuleEntries::Entry entry) {
   return thread;
 }
 
-// The length of the longest chain of rules that begins with `rule` and in which each rule may begin with the next. A
-// chain ends before a rule recurs.
+// The length of the longest chain of rules that begins with `rule` and in which each rule may begin with the next.
 int32_t Arena::height(int32_t rule) {
   if (heights_.empty()) heights_.resize(grammar_->rules.size(), -1);
   if (heights_[rule] >= 0) return heights_[rule];

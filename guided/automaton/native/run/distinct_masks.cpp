@@ -199,15 +199,14 @@ const MaskBuilder::Share& MaskBuilder::share_of(const Thread& t, TokenTable& tok
   if (const Share* cached = shares_.find(t)) return *cached;
   Share& share = shares_.add(t, {});
   if (!arena_.unbounded().has_only_unbounded_entries() || !compute_string_share(t, token_table, share)) {
-    const EntryTokens& sorted_tokens = entry_tokens(t, token_table);
+    const EntryTokens& tokens = entry_tokens(t, token_table);
     share.own.clear();
-    share.staying = sorted_tokens.staying;
-    share.leaving = &sorted_tokens.leaving;
-    share.refused = sorted_tokens.refused;
-    find_refused(t, sorted_tokens, share.refused);
+    share.staying = tokens.staying;
+    share.leaving = &tokens.leaving;
+    share.refused = tokens.refused;
+    find_refused(t, tokens, share.refused);
     std::erase_if(share.refused, [&](int32_t token) {
-      return !sorted_tokens.staying->has(token) &&
-             !std::binary_search(sorted_tokens.leaving.begin(), sorted_tokens.leaving.end(), token);
+      return !tokens.staying->has(token) && !std::binary_search(tokens.leaving.begin(), tokens.leaving.end(), token);
     });
   }
   std::sort(share.refused.begin(), share.refused.end());

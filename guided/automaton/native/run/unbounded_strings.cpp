@@ -36,22 +36,22 @@ void UnboundedStrings::examine(const Rule& rule) {
   const std::vector<int32_t> component = components(next);
   std::vector<std::vector<int32_t>> members(size);
   for (size_t s = 0; s < size; ++s) members[component[s]].push_back(static_cast<int32_t>(s));
-  std::vector<uint8_t> unbounded(size, 0), has_property(size, 0);  // by component; successors come first
+  std::vector<uint8_t> reaches_cycle(size, 0), is_unbounded_from(size, 0);  // by component; successors come first
   for (size_t c = 0; c < size; ++c) {
-    unbounded[c] = members[c].size() > 1;
-    has_property[c] = 1;
+    reaches_cycle[c] = members[c].size() > 1;
+    is_unbounded_from[c] = 1;
     for (int32_t s : members[c]) {
-      unbounded[c] |= has_self_loop[s];
-      has_property[c] &= !has_other_edges[s];
+      reaches_cycle[c] |= has_self_loop[s];
+      is_unbounded_from[c] &= !has_other_edges[s];
       for (int32_t to : next[s]) {
-        unbounded[c] |= unbounded[component[to]];
-        if (component[to] != static_cast<int32_t>(c)) has_property[c] &= has_property[component[to]];
+        reaches_cycle[c] |= reaches_cycle[component[to]];
+        if (component[to] != static_cast<int32_t>(c)) is_unbounded_from[c] &= is_unbounded_from[component[to]];
       }
     }
-    has_property[c] &= unbounded[c];
+    is_unbounded_from[c] &= reaches_cycle[c];
   }
   for (size_t s = 0; s < size; ++s)
-    answers_[static_cast<size_t>(rule.base) + s] = has_property[component[s]] ? kYes : kNo;
+    answers_[static_cast<size_t>(rule.base) + s] = is_unbounded_from[component[s]] ? kYes : kNo;
 }
 
 bool UnboundedStrings::begins_unbounded_string(int32_t position) {

@@ -31,8 +31,9 @@ namespace guided {
 // A set of character classes, with one bit for each class. The classes are coarse enough for 64 bits, and fine enough
 // that a pattern that distinguishes two letters leaves most classes undivided. The classes are: each lowercase letter
 // (0 to 25), the capitals A-F, the capitals G-Z, digits, control characters, the space and each ASCII punctuation
-// character, and JSON's tab and line breaks. All non-ASCII characters except white space form one class. The last class
-// contains non-ASCII white space, bytes that are not valid UTF-8, and characters of which a token contains only a part.
+// character (|, } and ~ share one), and JSON's tab and line breaks. All non-ASCII characters except white space form
+// one class. The last class contains non-ASCII white space, bytes that are not valid UTF-8, and characters of which a
+// token contains only a part.
 using CharClasses = uint64_t;
 constexpr CharClasses kWholeCharacters = CharClasses{1} << 62, kBrokenBytes = CharClasses{1} << 63;
 inline CharClasses char_class_of_ascii(uint8_t b) {
@@ -59,7 +60,7 @@ class TokenTrie {
     int32_t subtree_hi = 0;                  // payload_lo..subtree_hi: of the node and all nodes below it
     uint16_t children = 0;
     uint8_t byte = 0;
-    // Inside a non-ASCII character, or after bytes that do not form one of kWholeCharacters.
+    // Inside a non-ASCII character, or after an invalid byte or non-ASCII white space.
     bool is_inside_character = false;
     // The most characters that a string strictly below adds to this node's string; 255: 255 or more.
     uint8_t max_length_below = 0;
@@ -84,7 +85,8 @@ class TokenTrie {
   int32_t line_of(int32_t node) const { return line_of_[node]; }
   // The index of a payload (0, 1, ...) in payloads().
   int32_t payload_index(int32_t payload) const { return payload_index_[payload]; }
-  // By character class (bit number): how many strings contain a character of the class.
+  // By character class (bit number): how many strings contain a character of the class. Here, all non-ASCII bytes count
+  // as kWholeCharacters. Set by add_lines().
   const std::array<int32_t, 64>& string_counts() const { return string_counts_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int32_t>& payloads() const { return payloads_; }

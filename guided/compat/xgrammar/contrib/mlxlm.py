@@ -1,7 +1,8 @@
 """A logits processor for mlx-lm.
 
-This processor works as in xgrammar, except that the tokens of the first call are the prompt, which is not part of the
-output. `guided.integrations.mlx_lm.GuidedLogitsProcessor` also completes answers within a budget.
+It differs from xgrammar's processor: the tokens of the first call are the prompt, which is not part of the output, and
+a token that the grammar does not allow is an error instead of a silent restart.
+`guided.integrations.mlx_lm.GuidedLogitsProcessor` also completes answers within a budget.
 """
 
 from __future__ import annotations
