@@ -159,8 +159,6 @@ def test_import_is_light():
 
 def test_copies_are_the_same_object_and_pickles_are_refused():
     vocabulary = Vocabulary([b"a"], eos_token_ids=[1])
-    grammar = GrammarCompiler(vocabulary).compile_regex("a")
-    for made, hint in ((vocabulary, "read the tokenizer"), (grammar, "to_bytes")):
-        assert copy.copy(made) is made and copy.deepcopy(made) is made and copy.deepcopy({"a": [made]})["a"][0] is made
-        with pytest.raises(TypeError, match=hint):
-            pickle.dumps(made)
+    assert copy.copy(vocabulary) is vocabulary and copy.deepcopy({"a": [vocabulary]})["a"][0] is vocabulary
+    with pytest.raises(TypeError, match="read the tokenizer"):
+        pickle.dumps(vocabulary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from guided.automaton import _core
 from guided.errors import Finding, GuidedError, LimitExceeded, warn_about
@@ -150,15 +150,6 @@ class CompiledGrammar:
 
     def __repr__(self) -> str:
         return f"CompiledGrammar({self.kind}, {self.native.positions} positions)"
-
-    def __copy__(self) -> CompiledGrammar:
-        return self  # immutable
-
-    def __deepcopy__(self, memo: object) -> CompiledGrammar:
-        return self
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a CompiledGrammar cannot be pickled: pass `to_bytes()`, and read it with `from_bytes`")
 
 
 def read_compiled(data: bytes, compiler: NativeCompiler, limits: Limits) -> CompiledGrammar:
