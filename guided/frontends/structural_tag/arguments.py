@@ -78,11 +78,9 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 
         def make_notation(writer: Writer) -> Notation:
             if isinstance(form, LiteralForm):
-                notation: Notation = LiteralNotation(writer, form, spell)
-            else:
-                notations.append(notation := ElementNotation(writer, form, spell, gap))
-            notation.excluded_strings = excluded_strings
-            return notation
+                return LiteralNotation(writer, form, spell, excluded_strings)
+            notations.append(ElementNotation(writer, form, spell, gap, excluded_strings))
+            return notations[-1]
 
         try:
             grammar = json_schema_to_grammar(

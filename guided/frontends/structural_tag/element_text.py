@@ -82,8 +82,15 @@ class ElementNotation(Notation):
         json_rules: the rules for JSON in an element, with the locations of their schemas.
     """
 
-    def __init__(self, lowering: Lowering, form: ElementForm, spell: Callable[[str], Node], gap: Node) -> None:
-        super().__init__(lowering)
+    def __init__(
+        self,
+        lowering: Lowering,
+        form: ElementForm,
+        spell: Callable[[str], Node],
+        gap: Node,
+        excluded_strings: Sequence[str],
+    ) -> None:
+        super().__init__(lowering, excluded_strings)
         self._form, self._gap, self._spell_string = form, gap, spell
         self._spellings: dict[str, Node] = {}
         self._elements = ArgumentsNarrowing(

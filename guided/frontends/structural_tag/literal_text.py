@@ -99,8 +99,10 @@ def python_string(quote: str, *, minimal: bool) -> Encoding:
 class LiteralNotation(Notation):
     """The notation of one style. `spell` writes a string of its form."""
 
-    def __init__(self, lowering: Lowering, form: LiteralForm, spell: Callable[[str], Node]) -> None:
-        super().__init__(lowering)
+    def __init__(
+        self, lowering: Lowering, form: LiteralForm, spell: Callable[[str], Node], excluded_strings: Sequence[str]
+    ) -> None:
+        super().__init__(lowering, excluded_strings)
         options, self._form = lowering.options, form
         minimal = options.escapes == "minimal"
         self._quotes_with_encodings = [
