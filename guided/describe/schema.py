@@ -119,7 +119,7 @@ class _Writer:
         if isinstance(kind, list):
             return self._write_union([{**schema, "type": type_name} for type_name in kind], indent, references)
         if kind == "object" or (kind is None and "properties" in schema):
-            return self._write_object(schema, indent, references)
+            return self._write_object(schema, indent, references), []
         if kind == "array" or (kind is None and ("items" in schema or "prefixItems" in schema)):
             return self._write_array(schema, indent, references)
         if kind == "string" or (kind is None and ("pattern" in schema or "format" in schema)):
@@ -134,9 +134,7 @@ class _Writer:
             notes += form_notes
         return " | ".join(dict.fromkeys(forms)), notes
 
-    def _write_object(
-        self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]
-    ) -> tuple[str, list[str]]:
+    def _write_object(self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]) -> str:
         required = schema.get("required")
         required = required if isinstance(required, list) else []
         members = schema.get("properties")
@@ -155,13 +153,13 @@ class _Writer:
             form, notes = self.write(additional, indent + 1, references)
             lines.append((f"[name: string]: {form}", notes))
         if not lines:
-            return "{}" if additional is False else "object", []
+            return "{}" if additional is False else "object"
         padding = "  " * (indent + 1)
         commas = ["," for _ in lines[1:]] + [""]
         body = (
             padding + text + comma + _format_comment(notes) for (text, notes), comma in zip(lines, commas, strict=True)
         )
-        return "\n".join(("{", *body, "  " * indent + "}")), []
+        return "\n".join(("{", *body, "  " * indent + "}"))
 
     def _write_array(
         self, schema: Mapping[str, Any], indent: int, references: tuple[str, ...]
@@ -250,5 +248,5 @@ def _string_notes(schema: Mapping[str, Any]) -> list[str]:
     notes.append(f"matches {pattern}" if isinstance(pattern, str) and len(pattern) <= 200 else "")
     quote = schema.get("x-guided-quote")
     notes.append("copied verbatim from the given text" if "x-guided-quote" in schema else "")
-    min_words = quote.get("minWords", 1) if isinstance(quote, Mapping) else 1
-    return [*notes, f"at least {min_words} words" if min_words > 1 else ""]
+    min_words = quote.get("minWords") if isinstance(quote, Mapping) else None
+    return [*notes, f"at least {min_words} words" if isinstance(min_words, int) and min_words > 1 else ""]

@@ -130,6 +130,8 @@ def _describe_schema(schema: Any) -> Description:
 
 def _contains_json(text: str, schema: Mapping[str, Any]) -> bool:
     """Whether a text contains a schema as JSON in one of the usual layouts."""
+    if "{" not in text:
+        return False
     shortest = to_json(schema, separators=(",", ":"))
     return len(shortest) <= len(text) and (
         shortest in text or any(to_json(schema, indent=indent) in text for indent in (None, 2, 4))
