@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from itertools import cycle
 
 import numpy as np
@@ -149,27 +150,52 @@ def test_one_matcher_on_two_threads_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_SPEC)
-def test_prepared_masks_equal_other_masks(name: str) -> None:
+def test_steps_on_threads_equal_calls_one_after_the_other(name: str) -> None:
     """For all budgets, including ones that are too small. The walks of the matchers are all different."""
 
     def walks() -> list[GrammarMatcher]:
         native_vocabulary(vocabulary()).clear_cache()
         grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
-        matchers = [GrammarMatcher(grammar) for _ in range(12)]
+        matchers = [GrammarMatcher(grammar) for _ in range(24)]
         for seed, matcher in enumerate(matchers):
             journey(matcher, seed, seed)
         return [matcher for matcher in matchers if not matcher.is_terminated()]
 
-    def fill(matcher: GrammarMatcher, budget: int) -> tuple[list[int], bool] | str:
-        row = allocate_token_bitmask(1, vocabulary().size)
+    def step_alone(matcher: GrammarMatcher, token: int, rows: np.ndarray, budget: int, has_ramp: bool) -> tuple:
+        if not matcher.accept_token(token):
+            return False, False, None
+        if matcher.is_terminated() or matcher._forced(1):
+            return True, False, None
         try:
-            matcher.fill_next_token_bitmask(row, max_tokens=budget)
-        except BudgetError as error:
-            return str(error)
-        return row[0].tolist(), matcher.budget_bound
+            return True, True, matcher._fill_under_budget(rows, budget, has_ramp)[:2]
+        except BudgetError:
+            return True, True, None
 
-    plain, prepared = walks(), walks()
+    alone, together, rng = walks(), walks(), random.Random(name)
+    words = len(allocate_token_bitmask(1, vocabulary().size)[0])
     for budget in (1, 3, 8, 40):
-        seconds = _core.prepare_masks(prepared, [budget] * len(prepared))
-        assert len(seconds) == len(prepared) and all(took > 0 for took in seconds)
-        assert [fill(m, budget) for m in prepared] == [fill(m, budget) for m in plain]
+        steps = []
+        for matcher in alone:
+            allowed = matcher._walk_mask()
+            token = rng.choice(allowed) if allowed and rng.random() < 0.9 else rng.randrange(vocabulary().size)
+            steps.append((token, np.zeros((3, words), np.int32), budget, rng.random() < 0.7))
+        own_rows = [rows.copy() for _, rows, _, _ in steps]
+        expected = [
+            step_alone(matcher, token, rows, budget, has_ramp)
+            for matcher, (token, _, _, has_ramp), rows in zip(alone, steps, own_rows, strict=True)
+        ]
+        results = []
+
+        def run(part: slice, steps: list = steps, results: list = results) -> None:
+            results.append((part.start, _core.advance_matchers(together[part], steps[part])))
+
+        middle = len(steps) // 2
+        at_once([partial(run, slice(0, middle)), partial(run, slice(middle, len(steps)))])
+        found = [result for _, part in sorted(results) for result in part]
+        assert [(*result[:2], result[2] and result[2][:2]) for result in found] == expected
+        assert all(result[3] >= 0 for result in found)
+        for (_, rows, _, _), own, (_, _, filled) in zip(steps, own_rows, expected, strict=True):
+            if filled is not None:
+                used = [0, *([1] if filled[0] else []), *([2] if filled[1] else [])]
+                assert np.array_equal(rows[used], own[used])
+        assert [m._walk_mask() for m in together] == [m._walk_mask() for m in alone]

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import random
 import threading
-from itertools import count
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.engine import masks, prepare_masks
+from guided.engine import batch_matchers, masks
 from guided.engine.runner import Chunk, ModelRunner, TokensAhead, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
-from guided.engine.stepper import begin_steppers
 from guided.engine.task import Task
 from guided.errors import GuidedError
 from guided.kernels import choose, choose_batch
@@ -196,40 +194,62 @@ def test_no_pending_choices_are_kept_whose_tasks_were_cancelled() -> None:
     assert batch._pending is None and not batch
 
 
-def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The outputs equal those without threads. No masks are prepared if the last one was quick. A sequence with a slow
-    mask is slow.
-    """
-    monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
-    monkeypatch.setattr(masks, "_QUICK_SECONDS", 0.0)
-    prepared, grammars = list[int](), [COMPILER.compile_regex(text) for text in ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}")]
+def constrained_tasks(
+    patterns: tuple[str, ...] = ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}", "(a|b)cdcdcd(a|b)"),
+) -> list[Task]:
+    grammars = [COMPILER.compile_regex(text) for text in patterns]
+    made = []
+    for number in range(40):
+        matcher = GrammarMatcher(grammars[number % len(grammars)])
+        prompt, params = [1, 2 + number % 5], SamplingParams(1.0, seed=number)
+        made.append(Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=12, budget_ramp=number % 3 * 2.0)))
+    return made
 
-    def tasks() -> list[Task]:
-        made = []
-        for number in range(40):
-            matcher = GrammarMatcher(grammars[number % 3])
-            params = SamplingParams(1.0, seed=number)
-            made.append(Task(Sequence(VOCABULARY, [1, 2 + number % 5], matcher, params, max_tokens=12)))
-        return made
 
-    def noting(asking: list) -> list[float]:
-        prepared.append(len(asking))
-        return plain(asking)
+def results_of(batch: Scheduler, tasks: list[Task]) -> list[tuple]:
+    results = [events[-1].result for events in drive(batch, tasks)]
+    return [(each.tokens, each.removed_log_masses, each.budget_bound, each.cut) for each in results]
 
-    plain = prepare_masks._prepare
-    want = drive(scheduler(False, token_budget=200), tasks())
-    assert not prepared
-    monkeypatch.setattr(prepare_masks, "_prepare", noting)
-    got = drive(scheduler(True, token_budget=200), tasks())
-    assert len(prepared) > 4 and min(prepared) >= 8
-    results = [[events[-1].result.tokens for events in found] for found in (want, got)]
-    assert results[0] == results[1]
-    monkeypatch.setattr(masks, "_QUICK_SECONDS", 100.0)
-    prepared.clear()
-    drive(scheduler(True, token_budget=200), tasks())
-    assert len(prepared) <= 4, "more than the first masks were prepared"
-    monkeypatch.setattr(prepare_masks, "_prepare", lambda asking: [1.0] * len(asking))
-    batch, group = scheduler(True, token_budget=200), tasks()
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_matchers_of_a_large_batch_run_on_threads(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results equal those of matchers that are called one after the other."""
+    monkeypatch.setattr(batch_matchers, "_cores", lambda: cores)
+    batch_matchers._pool.cache_clear()
+    shares, advance = list[int](), batch_matchers._advance
+
+    def noting(steps: list) -> list:
+        shares.append(len(steps))
+        return advance(steps)
+
+    monkeypatch.setattr(batch_matchers, "_advance", noting)
+    expected = results_of(scheduler(False, token_budget=200), constrained_tasks())
+    assert not shares
+    assert results_of(scheduler(True, token_budget=200), constrained_tasks()) == expected
+    assert len(shares) > 4 and min(shares) >= 8
+    assert max(shares) == 40 if cores == 1 else max(shares) < 16, "as many threads as matchers suffice for"
+    batch_matchers._pool.cache_clear()
+
+
+def test_rows_of_a_batch_are_filled_before_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No mask is filled by a sequence on its own as long as enough sequences run."""
+    filled, fill = list[bool](), masks.Masks.fill
+    batch = scheduler(True, token_budget=200)
+
+    def noting(rows: masks.Masks, tokens_left: int, row: int = 0, *, measure_time: bool = True) -> None:
+        if row >= rows._filled_count and measure_time and batch.running_count >= 20:
+            filled.append(rows._ready is not None and rows._ready[0] == tokens_left)
+        fill(rows, tokens_left, row, measure_time=measure_time)
+
+    monkeypatch.setattr(masks.Masks, "fill", noting)
+    drive(batch, constrained_tasks(("[ab]{9,12}c", "(aa|ab|ba|bb){4,}c", "a+b?c{2}")))
+    assert len(filled) > 100 and sum(filled) >= 0.95 * len(filled)
+
+
+def test_a_sequence_with_a_slow_step_becomes_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    advance = batch_matchers._advance
+    monkeypatch.setattr(batch_matchers, "_advance", lambda steps: [(*each[:3], 1.0) for each in advance(steps)])
+    batch, group = scheduler(True, token_budget=200), constrained_tasks()
     for task in group:
         batch.add([task])
     batch.step()
@@ -239,37 +259,11 @@ def test_masks_of_a_large_batch_are_prepared_on_threads(monkeypatch: pytest.Monk
         batch.step()
 
 
-def test_slow_masks_are_prepared_wherever_the_one_before_was_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if the last mask was filled by the compiling thread, between two chunks of a prompt, or to check for the
-    end.
-    """
-    monkeypatch.setattr(masks, "perf_counter", count(0, 0.001).__next__)  # each mask takes a millisecond
-    asked, plain = list[bool](), masks.Masks.next_request
-
-    def noting(rows: masks.Masks, left: int) -> object:
-        found = plain(rows, left)
-        if not rows._filled_count and left > 1:
-            asked.append(found is not None)
-        return found
-
-    monkeypatch.setattr(masks.Masks, "next_request", noting)
-    for text in ("[ab]{9,12}c", "(aa|ab|ba|bb)*"):
-        for budget in (200, 18):
-            for is_begun in (False, True):
-                matcher = GrammarMatcher(COMPILER.compile_regex(text))
-                sequence = Sequence(VOCABULARY, [1, 2] * 24, matcher, SamplingParams(1.0, seed=3), max_tokens=20)
-                task = Task(sequence)
-                if is_begun:
-                    (task.stepper,) = begin_steppers([sequence])
-                drive(scheduler(True, token_budget=budget), [task])
-    assert len(asked) > 30 and all(asked)
-
-
 @pytest.mark.parametrize("after", [0, 1])
 def test_without_threads_masks_are_filled_as_ever(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the first thread cannot be started, and if the second cannot."""
-    monkeypatch.setattr(prepare_masks, "_cores", lambda: 4)
-    prepare_masks._pool.cache_clear()
+    monkeypatch.setattr(batch_matchers, "_cores", lambda: 4)
+    batch_matchers._pool.cache_clear()
     start, started = threading.Thread.start, list[int]()
 
     def refusing(thread: threading.Thread) -> None:
@@ -290,4 +284,4 @@ def test_without_threads_masks_are_filled_as_ever(after: int, monkeypatch: pytes
     got = drive(scheduler(True, token_budget=200), tasks())
     results = [[events[-1].result.tokens for events in found] for found in (want, got)]
     assert results[0] == results[1]
-    prepare_masks._pool.cache_clear()
+    batch_matchers._pool.cache_clear()

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PRELUDE = """
 import threading
+import numpy as np
 from dataclasses import dataclass
 from guided import Limits, GrammarCompiler, GrammarMatcher
 from guided.automaton import _core
@@ -239,13 +240,25 @@ CASES: dict[str, tuple[str, str]] = {
                 return 0
         caught(lambda: _core.fill_batch(matchers, bitmask, [Clearing(), *range(1, 100)], 500, 2))
         caught(lambda: _core.fill_batch([matcher(), matcher()], bitmask, [0, 0], -1, 2))
-        caught(lambda: _core.prepare_masks(Lying(made, 100), [500] * 100))
-        caught(lambda: _core.prepare_masks(matchers, [Clearing(), *range(1, 100)]))
-        one = matcher()
-        caught(lambda: _core.prepare_masks([one], [5, 6]))
-        caught(lambda: _core.prepare_masks([one, one], [5, 5]))
+        rows = [np.zeros((3, bitmask.shape[1]), np.int32) for _ in range(100)]
+        caught(lambda: _core.advance_matchers(Lying(made, 100), [(-1, each, 500, True) for each in rows]))
+        matchers = [matcher("free") for _ in range(100)]
+        steps = [(-1, each, 500, True) for each in rows]
+        caught(lambda: _core.advance_matchers(matchers, [(-1, rows[0], Clearing(), True), *steps[1:]]))
+        one, other, words = matcher(), matcher(), rows[0]
+        caught(lambda: _core.advance_matchers([one], [(-1, words, 5, True)] * 2))
+        caught(lambda: _core.advance_matchers([one, one], steps[:2]))
+        caught(lambda: _core.advance_matchers([one, other], [(-1, words, 5, True)] * 2))
+        caught(lambda: _core.advance_matchers([one], [(-2, words, 5, True)]))
+        caught(lambda: _core.advance_matchers([one], [(10**6, words, 5, True)]))
+        caught(lambda: _core.advance_matchers([one], [(-1, words[:2], 5, True)]))
+        caught(lambda: _core.advance_matchers([one], [(-1, words[:, 1:].copy(), 5, True)]))
+        caught(lambda: _core.advance_matchers([one], [(-1, words.astype(np.int64), 5, True)]))
+        caught(lambda: one._fill_under_budget(words[:2], 5, True))
+        caught(lambda: _core.advance_matchers([one], [(-1, words, -(10**12), True)]))
         """,
-        "ValueError fine ValueError fine ValueError ValueError fine ValueError ValueError ValueError",
+        "ValueError fine ValueError fine ValueError ValueError fine ValueError ValueError ValueError ValueError "
+        "ValueError ValueError IndexError ValueError TypeError IndexError fine",
     ),
     "tokens past the vocabulary": (
         """

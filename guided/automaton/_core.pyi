@@ -482,6 +482,25 @@ class Matcher:
             BudgetError: not even the shortest completion fits into `max_tokens`.
         """
 
+    def _fill_under_budget(self, rows: Any, max_tokens: int, has_ramp: bool) -> tuple[bool, int, float]:
+        """
+        Fill the rows that choosing a token under a budget needs.
+
+        Args:
+            rows: int32, shape (3, words). Row 0: the mask under the budget. Row 1, if they differ: the mask without a
+                budget. Row 2, if half of the budget is too small to complete the output: the allowed tokens after which
+                the shortest completion becomes longer.
+            max_tokens: the budget, as for fill_next_token_bitmask.
+            has_ramp: whether to compute row 2.
+
+        Returns:
+            Whether row 1 is filled; the length of the shortest completion if row 2 is filled and not empty, otherwise
+            0; the seconds for row 0.
+
+        Raises:
+            BudgetError: not even the shortest completion fits into `max_tokens`.
+        """
+
     def accept_token(self, token: int) -> bool:
         """
         Accept one token.
@@ -651,12 +670,24 @@ def fill_batch(
         BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.
     """
 
-def prepare_masks(matchers: Sequence[Matcher], max_tokens: Sequence[int]) -> list[float]:
+def advance_matchers(
+    matchers: Sequence[Matcher], steps: Sequence[tuple[int, Any, int, bool]]
+) -> list[tuple[bool, bool, tuple[bool, int, float] | None, float]]:
     """
-    Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher will need.
+    Run one step of each matcher, without the GIL: accept a token, and fill the rows of the next choice.
 
-    The grammar caches the results. An error is raised by the later fill_next_token_bitmask, not here. Returns the
-    seconds of thread time for each matcher.
+    Args:
+        matchers: all different.
+        steps: for each matcher a tuple: the token, or -1 for none; the rows, the budget after the token, and has_ramp,
+            as for _fill_under_budget. All arrays of rows must be different.
+
+    Returns:
+        For each matcher a tuple: whether the token was accepted; whether nothing is forced after it; if so, what
+        _fill_under_budget returns, otherwise None; the seconds of thread time. After an error the remaining values are
+        False or None. The error is not raised: the next call on the matcher raises it again.
+
+    Raises:
+        TypeError, ValueError, IndexError: the arguments do not fit together.
     """
 
 class CompiledComposition(Compiled):

@@ -1,21 +1,23 @@
 """The bitmask rows of one output, which the matcher fills under the remaining budget.
 
-There is one row for the next token, and one for each draft after it (drafting.py). A row is filled on first use, and
-again only after the matcher has accepted other tokens. If the budget removed tokens from a row, the row without a
-budget is filled as well, so that the result can tell the effect of the budget from the effect of the specification.
-While the budget is ample, this second row is not needed and costs nothing.
+There is one set of rows for the next token, and one for each draft after it (drafting.py). Rows are filled on first
+use, and again only after the matcher has accepted other tokens. If the budget removed tokens from a row, the row
+without a budget is filled as well, so that the result can tell the effect of the budget from the effect of the
+specification. While the budget is ample, this second row is not needed and costs nothing.
 
 The *budget ramp*: once fewer tokens remain than twice the shortest completion needs, tokens that make the shortest
 completion longer (another word in a string, another item or optional member) become less likely. The penalty grows as
 the budget shrinks. So the model tends to end before the budget cuts the text off. The set of allowed tokens stays the
 same.
+
+The core fills all rows of a `GrammarMatcher` in one call, for a whole batch on several threads (batch_matchers.py), or
+for one sequence. `Masks._fill_in_python` does the same for matchers of other classes, and documents how.
 """
 
 from __future__ import annotations
 
-from math import inf
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -26,9 +28,13 @@ from guided.matching.protocol import Matcher
 from guided.sampling.choice import Bits, Ramp
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["MaskRow", "Masks"]
+__all__ = ["Filled", "MaskRow", "Masks", "MatcherStep", "StepResult"]
 
-_QUICK_SECONDS: Final = 2e-5  # if the last row took less, the next row is not prepared on another thread
+Filled: TypeAlias = tuple[bool, int, float]
+"""The result of filling the rows of a position, see `_core.Matcher._fill_under_budget`."""
+
+StepResult: TypeAlias = tuple[bool, bool, Filled | None, float]
+"""The result of a step for one matcher, see `_core.advance_matchers`."""
 
 
 class MaskRow(NamedTuple):
@@ -39,11 +45,21 @@ class MaskRow(NamedTuple):
     ramp: Ramp | None = None
 
 
+class MatcherStep(NamedTuple):
+    """A step for `_core.advance_matchers`: it accepts `token` unless that is None, and fills the rows for the next
+    token under the budget `tokens_left`. `arguments`: the token, the rows, the budget, and whether there is a ramp."""
+
+    matcher: _core.Matcher
+    token: int | None
+    tokens_left: int
+    arguments: tuple[int, Bits, int, bool]
+
+
 class Masks:
     """The rows of one output; see the module docstring.
 
     Args:
-        rows: the number of rows: one for the next token, and one for each draft.
+        rows: the number of positions: one for the next token, and one for each draft.
         times: a list to which `fill` appends the matcher's seconds for each applied row, without the time for the ramp
             and for the row without a budget.
         ramp: the largest penalty of the budget ramp; 0 disables it.
@@ -64,30 +80,62 @@ class Masks:
         self._max_penalty = 0.0 if open_ended else ramp
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
-        self._bits = np.zeros((rows, len(self._all_tokens)), np.int32)
-        self._unbudgeted: dict[int, Bits] = {}  # the row without a budget, for rows from which it removed tokens
-        self._ramps: dict[int, Ramp] = {}
+        # For each position: the mask, the mask without a budget, and the tokens that the ramp makes less likely.
+        self._bits = np.zeros((rows, 3, len(self._all_tokens)), np.int32)
+        self._first_bits: Bits = self._bits[0]
+        self._rows = [MaskRow(bits[0]) for bits in self._bits]
+        self._bound_rows = set[int]()  # positions where the budget removed tokens
+        self._penalties = dict[int, float]()  # the penalty of the ramp, for positions that have one
         self._filled_count = 0
-        self._call_seconds = 0.0  # seconds for the matcher's last call
-        self._row_seconds = inf  # seconds for the last row: all calls, and its preparation
-        self._preparation_seconds = 0.0  # seconds that another thread took to prepare the next row
+        self._core_matcher = matcher if _uses_core(matcher, "fill_next_token_bitmask") else None
+        self._core_accepts = self._core_matcher is not None and _uses_core(matcher, "accept_token")
+        # What a recorded step has done: the token that it accepted, until `accept` is called, and its effects; whether
+        # nothing is forced after it; the budget under which the rows of the next token are filled, and the result.
+        self._accepted_token: int | None = None
+        self._accepted_effects = (0.0, False)
+        self._is_unforced = False
+        self._ready: tuple[int, Filled] | None = None
 
-    def next_request(self, tokens_left: int) -> tuple[_core.Matcher, int] | None:
-        """The matcher, and the budget of the first mask that `fill(tokens_left)` will need.
+    @property
+    def is_ready(self) -> bool:
+        """Whether the rows of the next token are filled, by `fill` or by a step."""
+        return self._filled_count > 0 or self._ready is not None
 
-        None if this mask cannot be prepared, or will probably be quick.
+    def next_step(self, token: int | None, tokens_left: int) -> MatcherStep | None:
+        """A step in which the core accepts a token that the first row allows, and fills the rows for the next token.
+
+        Args:
+            token: None: accept nothing, and only fill the rows.
+            tokens_left: the budget after the token.
+
+        Returns:
+            None if there is nothing to do, or if the matcher must be called from Python.
         """
-        is_quick = self._row_seconds < _QUICK_SECONDS
-        if self._filled_count or is_quick or tokens_left <= 1 or not isinstance(self.matcher, _core.Matcher):
+        if self._core_matcher is None or tokens_left <= 0:
             return None
-        return self.matcher, tokens_left // 2 if self._max_penalty else tokens_left
+        if token is None:
+            if self.is_ready:
+                return None
+        elif not self._core_accepts or not self.allows(token):
+            return None
+        if token is not None:
+            self._accepted_effects = self.effects(token)  # the step overwrites the rows
+        arguments = (-1 if token is None else token, self._first_bits, tokens_left, self._max_penalty > 0)
+        return MatcherStep(self._core_matcher, token, tokens_left, arguments)
 
-    def record_preparation(self, seconds: float) -> None:
-        """Record the time that `prepare_masks` took for the next row."""
-        self._preparation_seconds = seconds
+    def record_step(self, step: MatcherStep, result: StepResult) -> None:
+        """Record the result of a step."""
+        is_accepted, is_unforced, filled, _ = result
+        if step.token is not None and is_accepted:
+            self._accepted_token, self._is_unforced = step.token, is_unforced
+        self._ready = None if filled is None else (step.tokens_left, filled)
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens that must come next."""
+        return [] if self._is_unforced else self.matcher.forced_tokens()
 
     def fill(self, tokens_left: int, row: int = 0, *, measure_time: bool = True) -> None:
-        """Fill a row with the mask of the matcher's state.
+        """Fill the rows of a position with the masks of the matcher's state.
 
         Args:
             tokens_left: the remaining budget, for this token and all that follow, including the end token.
@@ -101,53 +149,55 @@ class Masks:
             return
         if tokens_left <= 0:
             raise GuidedError("the grammar did not end within its budget: a mask allowed a token that leads beyond it")
-        self._row_seconds = self._preparation_seconds
-        self._unbudgeted.pop(row, None)
-        self._ramps.pop(row, None)
-        if self._needs_whole_budget(tokens_left, row):
-            self._fill_row(self._bits, row, tokens_left)
-            seconds = self._call_seconds  # the time of the row that is applied
-            if self.matcher.budget_bound:
-                unbudgeted = self._fill_row(np.zeros_like(self._bits[:1]), 0, None)
-                if not np.array_equal(unbudgeted, self._bits[row]):
-                    self._unbudgeted[row] = unbudgeted
-            self._call_seconds = seconds
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[0] == tokens_left and row == 0:
+            filled = ready[1]
+        elif self._core_matcher is not None:
+            filled = self._core_matcher._fill_under_budget(self._bits[row], tokens_left, self._max_penalty > 0)
+        else:
+            filled = self._fill_in_python(self._bits[row], tokens_left)
+        is_bound, shortest_length, seconds = filled
+        (self._bound_rows.add if is_bound else self._bound_rows.discard)(row)
+        self._penalties.pop(row, None)
+        if shortest_length:
+            self._penalties[row] = self._max_penalty * (1 - (tokens_left - shortest_length) / shortest_length)
         if measure_time:
-            self._times.append(self._call_seconds + self._preparation_seconds)
-            self._preparation_seconds = 0.0
+            self._times.append(seconds)
         self._filled_count = row + 1
 
-    def _needs_whole_budget(self, tokens_left: int, row: int) -> bool:
-        """Whether the row must still be filled under the whole budget. If not, half of the budget removed no token, and
-        the row is filled. If half of the budget does not suffice for an output, compute the ramp."""
-        if not self._max_penalty:
-            return True
-        try:  # can the output be completed with half of the budget?
-            self._fill_row(self._bits, row, tokens_left // 2)
-            return self.matcher.budget_bound
-        except BudgetError:
-            self._preparation_seconds = 0.0  # that time was spent on the ramp, and is not counted
-            min_tokens = self.matcher.min_tokens_to_finish()
-            bitmask = np.zeros((2, len(self._all_tokens)), np.int32)
-            longer = self._fill_row(bitmask, 0, tokens_left) & ~self._fill_row(bitmask, 1, min_tokens)
-            if longer.any():
-                self._ramps[row] = Ramp(self._max_penalty * (1 - (tokens_left - min_tokens) / min_tokens), longer)
-            return True
+    def _fill_in_python(self, rows: Bits, tokens_left: int) -> Filled:
+        """What `_core.Matcher._fill_under_budget` does."""
+        shortest_length = 0
+        is_bound, seconds = True, 0.0
+        if self._max_penalty:
+            try:  # can the output be completed with half of the budget?
+                is_bound, seconds = self._fill_row(rows, 0, tokens_left // 2)
+            except BudgetError:
+                shortest_length = self.matcher.min_tokens_to_finish()
+        if is_bound:
+            is_bound, seconds = self._fill_row(rows, 0, tokens_left)
+        if shortest_length:
+            self._fill_row(rows, 2, shortest_length)
+            rows[2] = rows[0] & ~rows[2]
+        if is_bound:
+            self._fill_row(rows, 1, None)
+            is_bound = not np.array_equal(rows[0], rows[1])
+        return is_bound, shortest_length if shortest_length and rows[2].any() else 0, seconds
 
-    def _fill_row(self, bitmask: Bits, row: int, tokens_left: int | None) -> Bits:
-        """Fill a row of `bitmask`, and return it."""
+    def _fill_row(self, rows: Bits, row: int, tokens_left: int | None) -> tuple[bool, float]:
+        """Fill one row. Return whether the budget may have removed tokens, and the seconds."""
         start = perf_counter()
-        is_masked = self.matcher.fill_next_token_bitmask(bitmask, row, max_tokens=tokens_left)
-        self._call_seconds = perf_counter() - start
-        self._row_seconds += self._call_seconds
+        is_masked = self.matcher.fill_next_token_bitmask(rows, row, max_tokens=tokens_left)
+        seconds = perf_counter() - start
         if not is_masked:
-            bitmask[row] = self._all_tokens
-        words: Bits = bitmask[row]
-        return words
+            rows[row] = self._all_tokens
+        return self.matcher.budget_bound, seconds
 
     def allows(self, token: int, row: int = 0) -> bool:
         """Whether a token is allowed by a row, which must have been filled."""
-        return is_allowed(self._bits[row], token)
+        bits = self._rows[row].allowed
+        assert bits is not None
+        return is_allowed(bits, token)
 
     def ends_here(self, tokens_left: int, row: int = 0) -> bool:
         """Whether the output ends here without a choice.
@@ -158,15 +208,15 @@ class Masks:
         if not self.matcher.is_accepting():
             return False
         self.fill(tokens_left, row)
-        return self.allows_only_ends(row) and (self._open_ended or row not in self._unbudgeted)
+        return self.allows_only_ends(row) and (self._open_ended or row not in self._bound_rows)
 
     def is_budget_bound(self, row: int = 0) -> bool:
         """Whether the budget removed tokens from a row, which must have been filled."""
-        return row in self._unbudgeted
+        return row in self._bound_rows
 
     def allows_only_ends(self, row: int = 0) -> bool:
         """Whether a row, which must have been filled, allows only end tokens."""
-        return not (self._bits[row] & ~self._end_tokens).any()
+        return not (self._bits[row, 0] & ~self._end_tokens).any()
 
     def is_settled(self, tokens_left: int, row: int) -> bool:
         """Whether no token is chosen here, because tokens are forced or the output ends."""
@@ -178,10 +228,18 @@ class Masks:
         Returns:
             False if the row does not allow the token or the matcher rejects it.
         """
+        if self._accepted_token is not None:
+            assert self._accepted_token == token
+            self._accepted_token, self._filled_count = None, 0
+            return True
+        if self._accepted_token is not None:  # a step has done it
+            assert self._accepted_token == token
+            self._accepted_token, self._filled_count = None, 0
+            return True
         allowed = self.allows(token, row)
         if draft_count > row:
             self.matcher.rollback(draft_count - row)
-        self._filled_count = 0
+        self.invalidate()
         return allowed and self.matcher.accept_token(token)
 
     def accept_draft(self, token: int, tokens_left: int, row: int) -> bool:
@@ -190,14 +248,31 @@ class Masks:
         return self.allows(token, row) and self.matcher.accept_token(token)
 
     def invalidate(self) -> None:
-        """Mark all rows as outdated, because other code has changed the state of the matcher."""
-        self._filled_count = 0
+        """Mark all rows as outdated, because the state of the matcher has changed or will change."""
+        self._filled_count, self._is_unforced, self._ready = 0, False, None
 
     def row(self, row: int = 0) -> MaskRow:
         """A row, which must have been filled."""
-        return MaskRow(self._bits[row], self._unbudgeted.get(row), self._ramps.get(row))
+        if row not in self._bound_rows and row not in self._penalties:
+            return self._rows[row]
+        allowed, unbudgeted, longer = self._bits[row]
+        penalty = self._penalties.get(row)
+        return MaskRow(
+            allowed,
+            unbudgeted if row in self._bound_rows else None,
+            None if penalty is None else Ramp(penalty, longer),
+        )
 
-    def penalty(self, token: int, row: int = 0) -> float:
-        """The penalty that the ramp subtracted from a token's logit."""
-        ramp = self._ramps.get(row)
-        return ramp.penalty if ramp is not None and is_allowed(ramp.bits, token) else 0.0
+    def effects(self, token: int, row: int = 0) -> tuple[float, bool]:
+        """The effects of the budget on a token that was chosen with a row and is accepted next: the penalty that the
+        ramp subtracted from its logit, and whether the budget left only the end."""
+        if self._accepted_token is not None:
+            return self._accepted_effects
+        penalty = self._penalties.get(row, 0.0)
+        is_cut = row in self._bound_rows and self.allows_only_ends(row)
+        return penalty if penalty and is_allowed(self._bits[row, 2], token) else 0.0, is_cut
+
+
+def _uses_core(matcher: Matcher, method: str) -> TypeGuard[_core.Matcher]:
+    """Whether a method of the matcher is the core's. Wrappers and subclasses may have their own."""
+    return isinstance(matcher, _core.Matcher) and getattr(type(matcher), method) == getattr(_core.Matcher, method)

@@ -4,9 +4,8 @@ The scheduler takes `Task`s, alone or in groups that share a prompt, and returns
 forward pass over a chunk of each running sequence: one token for most, several forced tokens for some, a chunk of the
 prompt for others, and at most `token_budget` tokens in total. Decoding sequences have precedence: while they continue,
 long prompts are read in chunks (chunked prefill), which add at most about `long_seconds` to a pass. A short prompt is
-read together with an earlier long one. Once the pass is launched, the bitmask rows of all sequences are filled. Only
-then are the logits read, so filling overlaps with the accelerator's work. Then one call chooses the tokens of all
-sequences, and a few more calls choose the draft model's tokens.
+read together with an earlier long one. Masks are filled after the pass is launched and before its logits are read, so
+filling overlaps with the accelerator's work. Then one call chooses the tokens of all sequences.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other tasks
 continue meanwhile, and a compilation error ends only this task.
@@ -39,8 +38,8 @@ import torch
 from torch import Tensor
 
 from guided.engine.answers import Answers, PendingChoices
+from guided.engine.batch_matchers import accept_tokens, fill_masks
 from guided.engine.long_chunks import SHORT_LENGTH, LongChunks, divide_tokens, first_in_order
-from guided.engine.prepare_masks import prepare_masks
 from guided.engine.runner import Chunk, ModelRunner, TokensAhead
 from guided.engine.step_requests import Draft, Forward, LogitRows
 from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
@@ -281,7 +280,7 @@ class Scheduler:
         wasted_tasks = self._take_pending_choices(ahead_tasks)
         tasks += ahead_tasks
         if self.runs_ahead:  # the accelerator is still computing, and the first access to the logits will wait for it
-            prepare_masks(task.stepper for task in tasks if task.stepper is not None and task not in wasted_tasks)
+            fill_masks(task.stepper for task in tasks if task not in wasted_tasks)
         for task in (task for task in tasks if task not in wasted_tasks):
             self._fill_mask(task)
         counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead_tasks)], 0
@@ -314,7 +313,9 @@ class Scheduler:
         """Wait for the pending choices, and continue their tasks. Return the tasks that ran ahead in vain."""
         wasted_tasks, pending = set(ahead_tasks), self._pending
         self._pending = None
-        for task, answer, was_read in pending.wait() if pending is not None else ():
+        answers = pending.wait() if pending is not None else []
+        accept_tokens((task.stepper, answer) for task, answer, _ in answers if not task.is_done)
+        for task, answer, was_read in answers:
             if isinstance(answer, Exception):
                 self._finish(task, answer)
             elif task.stepper is not None and not task.is_done:
@@ -327,7 +328,6 @@ class Scheduler:
         return wasted_tasks
 
     def _fill_mask(self, task: Task) -> None:
-        """Fill the bitmask row of a sequence. This needs no logits."""
         if task.stepper is None or task.stepper.is_slow:
             return  # another thread fills it together with the step
         try:

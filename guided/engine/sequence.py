@@ -227,8 +227,6 @@ class Sequence:
     def collect_forced_tokens(self) -> list[int]:
         """Collect all tokens that must come next: results of complete calls, and the tokens that the grammar forces."""
         forced: list[int] = []
-        if self.masks is not None:
-            self.masks.invalidate()
         while self.masks is not None:
             if self.calls is not None and self.calls.has_complete_call:
                 self.append_result(self.calls, forced)
@@ -247,7 +245,7 @@ class Sequence:
 
     def append_forced(self, masks: Masks, forced: list[int]) -> None:
         """Append forced tokens up to the end of a call. Stop at a token that is banned or exceeds the budget."""
-        for token in masks.matcher.forced_tokens():
+        for token in masks.forced_tokens():
             if self.penalties is not None and self.penalties.forbids(token, [*self.transcript.tokens, *forced]):
                 return
             masks.fill(self.budget(len(forced)), measure_time=False)
@@ -349,14 +347,15 @@ class Sequence:
                 break
             accepted_count += 1
         self.timings.accepted_drafts += accepted_count
+        if accepted_count and self.masks is not None:
+            self.masks.invalidate()
         return accepted_count
 
     def accept(self, choice: ChosenToken, index: int, drafts: list[int], *, is_drafted: bool) -> None:
         """Let the matcher accept a token, unless it is an accepted draft. Record the mass that the mask removed."""
         penalty = 0.0
         if self.masks is not None:
-            penalty = self.masks.penalty(choice.token, index)
-            self.cut = self.masks.is_budget_bound(index) and self.masks.allows_only_ends(index)
+            penalty, self.cut = self.masks.effects(choice.token, index)
             if not is_drafted and not self.masks.accept(choice.token, index, len(drafts)):
                 raise GuidedError(
                     f"token {choice.token} was chosen, but the matcher rejects it, although the mask allowed it"

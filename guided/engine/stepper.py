@@ -19,11 +19,12 @@ from math import inf
 from time import perf_counter, thread_time
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from guided.automaton import _core
+from guided.engine.masks import MatcherStep, StepResult
 from guided.engine.polite_pool import PolitePool
 from guided.engine.result import StreamEvent
 from guided.engine.staged_output import Output
 from guided.engine.step_requests import NO_DRAFTS, Draft, Forward, LogitRows
+from guided.errors import GuidedError
 from guided.kernels.choose import answer
 from guided.sampling.choice import Answer, Choose
 
@@ -80,22 +81,32 @@ class Stepper:
 
     def fill_mask(self) -> None:
         """Fill the next mask, which needs no logits. Raises the matcher's errors."""
+        if self.sequence.masks is None or self.sequence.masks.is_ready:
+            return
         begin = _clock.begin()
         self.sequence.fill_mask()
         self._record_duration(_clock.end(begin))
 
-    def next_mask_request(self) -> tuple[_core.Matcher, int] | None:
-        """The matcher and budget for preparing the next mask; None if preparing it is impossible or not worthwhile."""
-        sequence = self.sequence
-        if self.is_slow or sequence.masks is None or not sequence.is_choosing:
-            return None
-        return sequence.masks.next_request(sequence.budget(0))
+    def next_matcher_step(self, reply: Answer | None) -> MatcherStep | None:
+        """What the core can do for the matcher; None if there is nothing, or it must be done in Python.
 
-    def record_preparation(self, seconds: float) -> None:
-        """Add the time that another thread took to prepare the mask."""
+        `reply`: the answer to the last request, after which the matcher accepts the chosen token. None: no token was
+        chosen, but the next mask may be missing.
+        """
+        sequence, masks = self.sequence, self.sequence.masks
+        if self.is_slow or masks is None:
+            return None
+        if reply is None:
+            return masks.next_step(None, sequence.budget(0)) if sequence.is_choosing else None
+        if len(reply.rows) != 1 or isinstance(choice := reply.rows[0], GuidedError):
+            return None
+        return masks.next_step(choice.token, sequence.budget(1))
+
+    def record_matcher_step(self, step: MatcherStep, result: StepResult) -> None:
+        """Record the result of `next_matcher_step`."""
         if self.sequence.masks is not None:
-            self.sequence.masks.record_preparation(seconds)
-        if seconds > SLOW_SECONDS:
+            self.sequence.masks.record_step(step, result)
+        if (seconds := result[-1]) > SLOW_SECONDS:
             self._record_duration(seconds)
 
     def close(self) -> None:

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <ctime>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
-
-#include "vocabulary/vocabulary.hpp"
 
 namespace guided {
 
@@ -53,31 +50,6 @@ void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std:
   }
   for (std::thread& t : pool) t.join();
   if (failure) std::rethrow_exception(failure);
-}
-
-namespace {
-
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-}  // namespace
-
-std::vector<double> prepare_rows(const std::vector<Matcher*>& matchers, const std::vector<int64_t>& budgets) {
-  std::vector<double> seconds;
-  std::vector<uint32_t> row;
-  for (size_t i = 0; i < matchers.size(); ++i) {
-    const double begin = thread_seconds();
-    try {
-      row.resize(static_cast<size_t>(matchers[i]->compiled().vocabulary->words));
-      matchers[i]->fill(row.data(), budgets[i]);
-    } catch (...) {  // a later call of `fill` fails as well, and reports the error
-    }
-    seconds.push_back(thread_seconds() - begin);
-  }
-  return seconds;
 }
 
 }  // namespace guided

@@ -13,9 +13,4 @@ namespace guided {
 void fill_rows(const std::vector<Matcher*>& matchers, uint32_t* mask, const std::vector<int64_t>& rows, int64_t words,
                int64_t max_tokens, int threads);
 
-// Computes what matchers[i] needs for a mask with max_tokens = budgets[i]. The grammar caches the result, which makes
-// the later `fill` fast. An error is not thrown here: the later `fill` throws it again. Returns the seconds of thread
-// time for each matcher.
-std::vector<double> prepare_rows(const std::vector<Matcher*>& matchers, const std::vector<int64_t>& budgets);
-
 }  // namespace guided

@@ -14,6 +14,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "matching/budget_rows.hpp"
 #include "matching/fill_rows.hpp"
 #include "matching/output_masks.hpp"
 #include "python/bindings.hpp"
@@ -114,14 +115,57 @@ void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vect
   }
 }
 
-std::vector<double> prepare_masks(const Matchers& sequence, const std::vector<int64_t>& budgets) {
+// The first of at least three consecutive rows.
+uint32_t* three_rows_of(const Matcher& matcher, const MaskArray& mask) {
+  row_of(matcher, mask, 2);
+  return row_of(matcher, mask, 0);
+}
+
+nb::tuple to_tuple(const BudgetRows& rows) {
+  return nb::make_tuple(rows.has_unbudgeted, rows.ramp_length, rows.seconds);
+}
+
+nb::tuple fill_rows_under_budget(Matcher& self, const MaskArray& rows, int64_t max_tokens, bool has_ramp) {
+  InUse use(self);
+  uint32_t* words = three_rows_of(self, rows);
+  BudgetRows filled;
+  {
+    nb::gil_scoped_release release;
+    filled = with_budget(max_tokens, [&](int64_t budget) { return fill_budget_rows(self, words, budget, has_ramp); });
+  }
+  return to_tuple(filled);
+}
+
+using Steps = std::vector<std::tuple<int64_t, nb::object, int64_t, bool>>;
+
+nb::list advance(const Matchers& sequence, const Steps& steps) {
   const Batch batch(sequence);
-  if (budgets.size() != batch.matchers().size())
-    throw nb::value_error("max_tokens and matchers must have the same length");
-  if (std::unordered_set<Matcher*>(batch.matchers().begin(), batch.matchers().end()).size() != budgets.size())
-    throw nb::value_error("matchers: a matcher occurs twice");
-  nb::gil_scoped_release release;
-  return prepare_rows(batch.matchers(), budgets);
+  const std::vector<Matcher*>& matchers = batch.matchers();
+  if (steps.size() != matchers.size()) throw nb::value_error("steps and matchers must have the same length");
+  std::vector<StepRequest> requests;
+  std::unordered_set<Matcher*> visited;
+  std::unordered_set<uint32_t*> used_rows;
+  for (size_t i = 0; i < matchers.size(); ++i) {
+    const auto& [token, rows, max_tokens, has_ramp] = steps[i];
+    MaskArray mask;
+    if (!nb::try_cast(rows, mask, false)) throw nb::type_error("rows must be an array of int32");
+    if (token < -1 || token >= matchers[i]->compiled().vocabulary->size)
+      throw nb::value_error("a token is not in the vocabulary");
+    requests.push_back({matchers[i], static_cast<int32_t>(token), three_rows_of(*matchers[i], mask),
+                        std::max<int64_t>(max_tokens, 0), has_ramp});
+    if (!visited.insert(matchers[i]).second) throw nb::value_error("matchers: a matcher occurs twice");
+    if (!used_rows.insert(requests.back().rows).second) throw nb::value_error("steps: an array occurs twice");
+  }
+  std::vector<StepResult> results;
+  {
+    nb::gil_scoped_release release;
+    results = advance_matchers(requests);
+  }
+  nb::list out;
+  for (const StepResult& result : results)
+    out.append(nb::make_tuple(result.is_accepted, result.is_unforced,
+                              result.is_filled ? nb::object(to_tuple(result.rows)) : nb::none(), result.seconds));
+  return out;
 }
 
 // Runs `call` on a matcher without the GIL, and returns its value.
@@ -285,14 +329,42 @@ constexpr auto kFillBatchSignature =
 constexpr auto kAcceptOutputSignature = "def _accept_output(self, ids: typing.Any, max_tokens: int | None) -> int";
 constexpr auto kOutputMasksSignature =
     "def _output_masks(self, ids: typing.Any, max_tokens: int | None) -> tuple[typing.Any, typing.Any]";
-constexpr auto kPrepareMasks =
-    R"(Compute, without the GIL, what fill_next_token_bitmask(max_tokens=...) of each matcher will need.
+constexpr auto kFillUnderBudget = R"(Fill the rows that choosing a token under a budget needs.
 
-The grammar caches the results. An error is raised by the later fill_next_token_bitmask, not here. Returns the
-seconds of thread time for each matcher.)";
-constexpr auto kPrepareMasksSignature =
-    "def prepare_masks(matchers: collections.abc.Sequence[Matcher], max_tokens: collections.abc.Sequence[int]) "
-    "-> list[float]";
+Args:
+    rows: int32, shape (3, words). Row 0: the mask under the budget. Row 1, if they differ: the mask without a
+        budget. Row 2, if half of the budget is too small to complete the output: the allowed tokens after which
+        the shortest completion becomes longer.
+    max_tokens: the budget, as for fill_next_token_bitmask.
+    has_ramp: whether to compute row 2.
+
+Returns:
+    Whether row 1 is filled; the length of the shortest completion if row 2 is filled and not empty, otherwise
+    0; the seconds for row 0.
+
+Raises:
+    BudgetError: not even the shortest completion fits into `max_tokens`.)";
+constexpr auto kFillUnderBudgetSignature =
+    "def _fill_under_budget(self, rows: typing.Any, max_tokens: int, has_ramp: bool) -> tuple[bool, int, float]";
+constexpr auto kAdvance =
+    R"(Run one step of each matcher, without the GIL: accept a token, and fill the rows of the next choice.
+
+Args:
+    matchers: all different.
+    steps: for each matcher a tuple: the token, or -1 for none; the rows, the budget after the token, and has_ramp,
+        as for _fill_under_budget. All arrays of rows must be different.
+
+Returns:
+    For each matcher a tuple: whether the token was accepted; whether nothing is forced after it; if so, what
+    _fill_under_budget returns, otherwise None; the seconds of thread time. After an error the remaining values are
+    False or None. The error is not raised: the next call on the matcher raises it again.
+
+Raises:
+    TypeError, ValueError, IndexError: the arguments do not fit together.)";
+constexpr auto kAdvanceSignature =
+    "def advance_matchers(matchers: collections.abc.Sequence[Matcher], "
+    "steps: collections.abc.Sequence[tuple[int, typing.Any, int, bool]]) "
+    "-> list[tuple[bool, bool, tuple[bool, int, float] | None, float]]";
 
 }  // namespace
 
@@ -305,6 +377,8 @@ void bind_matcher(nb::module_& m) {
       .def("__init__", &fork, "source"_a, "A matcher in the same state, with the same history.")
       .def("fill_next_token_bitmask", &fill, "bitmask"_a.noconvert(), "row"_a = 0, nb::kw_only(),
            "max_tokens"_a = nb::none(), nb::sig(kFillSignature), kFill)
+      .def("_fill_under_budget", &fill_rows_under_budget, "rows"_a.noconvert(), "max_tokens"_a, "has_ramp"_a,
+           nb::sig(kFillUnderBudgetSignature), kFillUnderBudget)
       .def("accept_token", &accept_token, "token"_a, kAccept)
       .def("validate_tokens", without_gil(&Matcher::validate), "tokens"_a, kValidate)
       .def(
@@ -378,7 +452,7 @@ void bind_matcher(nb::module_& m) {
 
   m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,
         nb::sig(kFillBatchSignature), kFillBatch);
-  m.def("prepare_masks", &prepare_masks, "matchers"_a, "max_tokens"_a, nb::sig(kPrepareMasksSignature), kPrepareMasks);
+  m.def("advance_matchers", &advance, "matchers"_a, "steps"_a, nb::sig(kAdvanceSignature), kAdvance);
 }
 
 }  // namespace guided

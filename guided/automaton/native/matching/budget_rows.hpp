@@ -1,0 +1,48 @@
+// The mask rows with which an engine chooses a token under a budget, and one step of many matchers.
+//
+// In: a matcher and the remaining budget. Out: three rows of the vocabulary's width:
+//   allowed:    the mask under the budget
+//   unbudgeted: the mask without a budget, if the budget removed tokens
+//   longer:     the allowed tokens after which the shortest completion becomes longer, if half of the budget is too
+//               small to complete the output. They are the tokens of the budget ramp (guided/engine/masks.py).
+// Cost: one mask while half of the budget suffices, up to four otherwise.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "matching/matcher.hpp"
+
+namespace guided {
+
+struct BudgetRows {
+  bool has_unbudgeted = false;
+  int64_t ramp_length = 0;  // the length of the shortest completion if there is a row `longer`, otherwise 0
+  double seconds = 0;       // the wall time for the row `allowed`
+};
+
+// Fills up to three rows of `words` words each, one after the other. `has_ramp`: whether to compute `longer`. Throws
+// BudgetFailure if not even the shortest output fits into `max_tokens`.
+BudgetRows fill_budget_rows(Matcher& matcher, uint32_t* rows, int64_t max_tokens, bool has_ramp);
+
+// What a matcher does in advance_matchers.
+struct StepRequest {
+  Matcher* matcher;
+  int32_t token;  // accepted first; -1: none
+  uint32_t* rows;
+  int64_t max_tokens;  // after the token
+  bool has_ramp;
+};
+struct StepResult {
+  bool is_accepted = false;  // the token was accepted
+  bool is_unforced = false;  // and nothing is forced after it
+  bool is_filled = false;    // and the rows are filled
+  BudgetRows rows;
+  double seconds = 0;  // of thread time
+};
+
+// Runs the steps one after the other. Each accepts a token; unless something is forced then, or the output has ended,
+// it fills the rows. An error is not thrown here: the next call on the matcher throws it again.
+std::vector<StepResult> advance_matchers(const std::vector<StepRequest>& requests);
+
+}  // namespace guided

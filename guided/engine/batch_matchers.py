@@ -1,0 +1,109 @@
+"""Runs the matchers of a large batch on several threads, while the model runs on an accelerator.
+
+`accept_tokens`: In: steppers and the tokens that were chosen for them. The matchers accept these tokens, and fill the
+masks of the next choice unless tokens are forced first.
+
+`fill_masks`: In: the steppers before their next choice. The matchers whose masks are missing fill them.
+
+Out: nothing; the steppers know the results when they continue. The core works without the GIL, so for a batch of 256 on
+8 cores this takes a small part of a forward pass even under budgets. Errors are ignored here. The steppers meet them
+again, and report them.
+
+The threads are kept, since starting a thread takes longer than filling most masks. Cost for the caller: about 20 us per
+thread, and 3 us per matcher.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
+from threading import Barrier
+from typing import Final, TypeAlias
+
+from guided.automaton import _core
+from guided.engine.masks import MatcherStep, StepResult
+from guided.engine.stepper import Stepper
+from guided.engine.threads import available_cores
+from guided.sampling.choice import Answer
+
+__all__ = ["accept_tokens", "fill_masks"]
+
+_HELPERS: Final = 7  # threads in addition to the caller's
+_MIN_MATCHERS: Final = 8  # a thread is used only if it runs at least this many matchers
+
+_Step: TypeAlias = tuple[Stepper, MatcherStep]
+
+
+def accept_tokens(replies: Iterable[tuple[Stepper | None, Answer | Exception]]) -> None:
+    """Let the matchers accept the chosen tokens and fill the masks after them. Does nothing if there are few."""
+    _run(
+        [
+            (stepper, step)
+            for stepper, reply in replies
+            if stepper is not None
+            and not isinstance(reply, Exception)
+            and (step := stepper.next_matcher_step(reply)) is not None
+        ]
+    )
+
+
+def fill_masks(steppers: Iterable[Stepper | None]) -> None:
+    """Let the matchers fill the masks of the next choices. Does nothing if there are few."""
+    steps = [(it, step) for it in steppers if it is not None and (step := it.next_matcher_step(None)) is not None]
+    _run(steps)
+
+
+def _run(steps: Sequence[_Step]) -> None:
+    """Divide the steps among threads, and record their results. Skips steps for which no thread can be started."""
+    count = min(_HELPERS + 1, _cores(), len(steps) // _MIN_MATCHERS)
+    if count < 1:
+        return
+    shares = [steps[len(steps) * i // count : len(steps) * (i + 1) // count] for i in range(count)]
+    futures = list[Future[list[StepResult]]]()
+    try:
+        for share in shares[1:]:
+            futures.append(_pool().submit(_advance, share))
+    except RuntimeError:  # no more threads can be started, or the interpreter is ending
+        pass
+    try:
+        results = _advance(shares[0])
+    finally:
+        wait(futures)  # the matchers are in use until then
+    for future in futures:
+        results += future.result()
+    for (stepper, step), result in zip(steps, results, strict=False):
+        stepper.record_matcher_step(step, result)
+
+
+def _advance(steps: Sequence[_Step]) -> list[StepResult]:
+    return _core.advance_matchers([step.matcher for _, step in steps], [step.arguments for _, step in steps])
+
+
+@cache
+def _cores() -> int:
+    return available_cores()
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """A pool whose threads have all started. If `submit` had to start one and failed, the call would still be queued.
+
+    Raises:
+        RuntimeError: a thread cannot be started.
+    """
+    count = min(_HELPERS, _cores() - 1)
+    pool, all_started = ThreadPoolExecutor(count, "guided masks"), Barrier(count + 1)
+    try:
+        for _ in range(count):
+            pool.submit(all_started.wait)
+        all_started.wait()
+    except RuntimeError:
+        all_started.abort()
+        pool.shutdown(cancel_futures=True)
+        raise
+    return pool
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
