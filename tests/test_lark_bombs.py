@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 
 import pytest
@@ -51,6 +52,7 @@ def test_grammars_that_expand_too_much_are_refused(text: str, hint: str) -> None
         'start: A\nA: (("a"~0..50)~0..50)~0..50',
         "start: A\nA.1" + "0" * 5_000 + ': "a"',
         'start: A\nA: %regex {"substring_chars": "' + "abcdefgh" * 130_000 + '"}',
+        f'start: A\nA: %regex {{"substring_chunks": {json.dumps(["a"] * 20_000 + ["b" * 20_000])}}}',
         "start: a\n%import .a.a",
     ],
 )

@@ -364,11 +364,18 @@ def test_refusals_come_before_anything_runs(monkeypatch, tools, constraint, erro
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"seconds": 0}, {"seconds": -1.0}, {"seconds": float("inf")}, {"max_characters": 0}, {"reserved_tokens": -1}],
+    ("options", "problem"),
+    [
+        ({"seconds": 0}, "seconds is 0, but must be greater than 0"),
+        ({"seconds": -1.0}, "greater than 0 and less than"),
+        ({"seconds": float("inf")}, "seconds is inf, but must be greater than 0 and less than [0-9]+, or None"),
+        ({"max_characters": 0}, "max_characters is 0, but must be finite and at least 1"),
+        ({"max_characters": float("inf")}, "max_characters is inf, but must be finite"),
+        ({"reserved_tokens": -1}, "must not be negative"),
+    ],
 )
-def test_numbers_of_a_tool(options):
-    with pytest.raises(ValueError, match="is "):
+def test_numbers_of_a_tool(options, problem):
+    with pytest.raises(ValueError, match=problem):
         says("a", **options)
 
 

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from guided.describe.schema import schema_form, to_json
@@ -31,7 +32,7 @@ _MAX_SAMPLE_LENGTH: Final = 60  # bytes
 _SEVERAL_CALLS: Final = "If the user asks for several things, call the function once for each of them"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Description:
     """A description of a specification.
 
@@ -51,9 +52,15 @@ class Description:
         """Whether a text of the prompt already says this."""
         if any(form in text for form in (self.text, *self.equivalents)):
             return True
-        if self.schema is not None and _contains_json(text, self.schema):
+        if self.schema is not None and "{" in text and any(layout in text for layout in self._layouts):
             return True
         return bool(self.words) and all(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) for word in self.words)
+
+    @cached_property
+    def _layouts(self) -> list[str]:
+        """The schema as JSON, in the usual layouts."""
+        layouts: list[dict[str, Any]] = [{"separators": (",", ":")}, *({"indent": indent} for indent in (None, 2, 4))]
+        return [to_json(self.schema, **layout) for layout in layouts]
 
 
 def describe(grammar: CompiledGrammar, *, has_tools: bool = False, with_samples: bool = True) -> Description | None:
@@ -126,16 +133,6 @@ def _describe_schema(schema: Any) -> Description:
     if not isinstance(schema, Mapping):
         return Description("Answer with JSON.")
     return Description(f"Answer with JSON of this form:\n{schema_form(schema)}", source, schema=schema)
-
-
-def _contains_json(text: str, schema: Mapping[str, Any]) -> bool:
-    """Whether a text contains a schema as JSON in one of the usual layouts."""
-    if "{" not in text:
-        return False
-    shortest = to_json(schema, separators=(",", ":"))
-    return len(shortest) <= len(text) and (
-        shortest in text or any(to_json(schema, indent=indent) in text for indent in (None, 2, 4))
-    )
 
 
 def _describe_choices(choices: Any) -> Description:

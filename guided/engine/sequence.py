@@ -245,8 +245,10 @@ class Sequence:
 
     def append_forced(self, masks: Masks, forced: list[int]) -> None:
         """Append forced tokens up to the end of a call. Stop at a token that is banned or exceeds the budget."""
-        for token in masks.forced_tokens():
-            if self.penalties is not None and self.penalties.forbids(token, [*self.transcript.tokens, *forced]):
+        tokens = masks.forced_tokens()
+        output = [*self.transcript.tokens, *forced] if tokens and self.penalties is not None else []
+        for token in tokens:
+            if self.penalties is not None and self.penalties.forbids(token, output):
                 return
             masks.fill(self.budget(len(forced)), measure_time=False)
             if not masks.allows(token) or not masks.accept(token):
@@ -255,6 +257,7 @@ class Sequence:
                 self.finish_reason = "stop"
                 return
             forced.append(token)
+            output.append(token)
             if self.calls is not None:
                 self.calls.read(token, self.tokens_left + 1 - len(forced))
                 if self.calls.has_complete_call:
@@ -325,9 +328,7 @@ class Sequence:
             self.current_params(),
             len(self.transcript.tokens) + index,
             self.vocabulary.size,
-            row.allowed,
-            row.unbudgeted,
-            row.ramp,
+            *row,
             changes=changes,
             logprobs=self.logprob_params.output,
             raw=self.logprob_params.mode == "raw",
@@ -357,9 +358,8 @@ class Sequence:
         if self.masks is not None:
             penalty, self.cut = self.masks.effects(choice.token, index)
             if not is_drafted and not self.masks.accept(choice.token, index, len(drafts)):
-                raise GuidedError(
-                    f"token {choice.token} was chosen, but the matcher rejects it, although the mask allowed it"
-                )
+                problem = "the matcher rejects it, although the mask allowed it"
+                raise GuidedError(f"token {choice.token} was chosen, but {problem}")
         self.scores.add(choice, penalty)
 
     def current_params(self) -> SamplingParams:

@@ -72,11 +72,11 @@ class Tool:
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not 0 < self.seconds < threading.TIMEOUT_MAX:
-            raise ValueError(
-                f"seconds is {brief(self.seconds)}, but must be greater than 0, or None for a call that is always fast"
-            )
+            allowed = f"greater than 0 and less than {threading.TIMEOUT_MAX:.0f}"
+            problem = f"must be {allowed}, or None for a call that is always fast"
+            raise ValueError(f"seconds is {brief(self.seconds)}, but {problem}")
         if not math.inf > self.max_characters >= 1:
-            raise ValueError(f"max_characters is {brief(self.max_characters)}, but must be at least 1")
+            raise ValueError(f"max_characters is {brief(self.max_characters)}, but must be finite and at least 1")
         if self.reserved_tokens < 0:
             raise ValueError(f"reserved_tokens is {brief(self.reserved_tokens)}, but must not be negative")
         begin, end, result_begin, result_end = map(special, self.tokens)

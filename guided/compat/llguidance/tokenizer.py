@@ -161,9 +161,9 @@ class LLTokenizer:
     def tokenize_partial(self, new_bytes: bytes, recent_tokens: list[int] | None = None) -> tuple[list[int], bytes]:
         """Return the ids at the beginning that later bytes cannot change, and the remaining bytes."""
         native, offset = native_vocabulary(self.vocabulary), 0
-        out: list[int] = []
+        out, last_marker = list[int](), new_bytes.rfind(_MARKER)
         for token, end in self._tokenize(new_bytes):
-            if end < 0 or (_MARKER not in new_bytes[offset:] and native.extends(new_bytes[offset:])):
+            if end < 0 or (last_marker < offset and native.extends(new_bytes[offset:])):
                 break
             out.append(token)
             offset = end

@@ -5,7 +5,7 @@ most two states for each piece (Blumer et al., "The smallest automaton recognizi
 each letter is spelled out in characters. A piece may be a prefix of another one, so the result is made deterministic.
 
 Cost: for each state of the suffix automaton, the length of the pieces that may follow it, if no piece is a prefix of
-another one. `Limits.nodes` bounds the states.
+another one. `Limits.nodes` bounds the states, and `Limits.seconds` the time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from guided.errors import LimitExceeded
 from guided.ir.nodes import Automaton
 from guided.limits import Limits
+from guided.meter import spend
 
 __all__ = ["substring_automaton"]
 
@@ -49,6 +50,7 @@ def _suffix_automaton(letters: Sequence[int]) -> list[dict[int, int]]:
                 link[new_state] = target
             else:
                 clone = len(edges)
+                spend(len(edges[target]))
                 edges.append(dict(edges[target]))
                 link.append(link[target])
                 length.append(length[state] + 1)
@@ -69,6 +71,7 @@ def _spell_out(edges: list[dict[int, int]], pieces: list[str], limits: Limits) -
     state_sets = [start_set]
     out: list[tuple[bool, tuple[tuple[int, int, int], ...]]] = []
     for members in state_sets:  # grows during the loop
+        spend(len(members))
         successors: dict[int, set[tuple[int, int, int]]] = {}
         for state, piece, offset in members:
             open_pieces = ((piece, offset),) if piece >= 0 else tuple((each, 0) for each in edges[state])

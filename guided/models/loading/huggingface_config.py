@@ -107,7 +107,8 @@ def optional_windows(reader: ConfigReader, layers: int) -> list[int | None]:
     on."""
     first_layer = reader.get("max_window_layers", 28)
     if isinstance(first_layer, bool) or not isinstance(first_layer, int) or first_layer < 0:
-        raise ModelFileError(f"{reader.location}: max_window_layers is {brief(first_layer)}, but must be an integer")
+        problem = f"max_window_layers is {brief(first_layer)}, but must be an integer of at least 0"
+        raise ModelFileError(f"{reader.location}: {problem}")
     has_windows = reader.flag("use_sliding_window", False)
     windows = layer_windows(reader, layers, lambda layer: has_windows and layer >= first_layer, window=4096)
     if not has_windows and any(windows):

@@ -1,4 +1,4 @@
-// The UTF-8 ranges of the non-ASCII characters that count as kWholeCharacters (token_trie.hpp): all but white space.
+// The UTF-8 ranges of the non-ASCII characters that count as kNonAscii (token_trie.hpp): all but white space.
 //
 // kCharacterLeads lists ranges by their first two bytes. kCharacterEnds lists the three-byte characters that share
 // their first two bytes with white space (`is_white` in token_trie.cpp).

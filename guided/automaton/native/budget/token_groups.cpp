@@ -57,7 +57,7 @@ CharClasses find_loop_classes(Arena& arena, int32_t state) {
                                      const int32_t second = first == kDead ? kDead : arena.step(first, c.second);
                                      return second != kDead && characters_lead_to(arena, second, c.lo, c.hi, 0, state);
                                    });
-  return all_characters_loop ? looping | kWholeCharacters : looping;
+  return all_characters_loop ? looping | kNonAscii : looping;
 }
 
 class TokenGrouper {
@@ -119,7 +119,7 @@ class TokenGrouper {
       if (next == kDead) continue;
       // Of a character that loops, only add the tokens that end inside it: tokens that continue after it are in the
       // set, or below an edge.
-      const bool is_inside_only = b >= 0x80 && (loop.char_classes & kWholeCharacters);
+      const bool is_inside_only = b >= 0x80 && (loop.char_classes & kNonAscii);
       loop.set->each_edge(trie_, node, byte, [&](const ClassTokens::Edge& edge) {
         // Nodes with smaller numbers are not below this one.
         if (edge.node > node_index) add_subtree(edge.node, next, is_inside_only, loop.set.get());
@@ -154,7 +154,7 @@ class TokenGrouper {
     });
     for (const FirstCharacter& first_character : first_characters) {
       const TokenTrie::Node& node = trie_.nodes()[first_character.node];
-      const CharClasses char_class = node.byte < 0x80 ? char_class_of_ascii(node.byte) : kWholeCharacters;
+      const CharClasses char_class = node.byte < 0x80 ? char_class_of_ascii(node.byte) : kNonAscii;
       if (node.subtree_hi - node.payload_lo > kMinSubtreeTokens &&
           add_loop(first_character.node, first_character.state, char_class))
         continue;

@@ -92,7 +92,7 @@ CharClasses Lexemes::loops(int32_t id) {
   for (int byte = 0; byte < 128; ++byte)
     (step(id, static_cast<uint8_t>(byte)) == id ? loops : leaving) |= char_class_of_ascii(static_cast<uint8_t>(byte));
   loops &= ~leaving;
-  if (is_loop_over_whole_characters(id)) loops |= kWholeCharacters;
+  if (is_loop_over_whole_characters(id)) loops |= kNonAscii;
   states_[id]->are_loops_known = true;
   return states_[id]->loops = loops;
 }

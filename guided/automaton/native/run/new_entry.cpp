@@ -31,11 +31,9 @@ const NewEntry::Answer* NewEntry::find_answer(const Thread& thread, int outer_co
   // If `outer_count` is positive, only the innermost entry has to end.
   auto& answers = outer_count ? inner_answers_ : answers_;
   if (const Answer* answer = answers.find(thread); answer && (any_suffices || answer->is_shortest)) return answer;
-  const size_t previous_refused = std::exchange(refused_bytes_, 0);
   Answer result{follow_tree(thread, outer_count), true};
   if (!result.way && !answer_string(thread, outer_count, result))
     result = {search(thread, outer_count, any_suffices), !any_suffices};
-  refused_bytes_ = previous_refused;
   if (!result.way && nesting_ > 0) return nullptr;
   result.is_shortest |= !result.way;
   arena_.charge(128 + (result.way ? result.way->text.size() : 0));
@@ -78,7 +76,6 @@ std::optional<NewEntry::Way> NewEntry::follow_tree(Thread thread, int outer_coun
     const Rule& rule = g.rule_at(thread.pos);
     const ShortestText::Choice c = tree_.choose(thread);
     if (c.cost > kUnreachable || ends_with_seen_value(thread)) {
-      if (open_count == outer_count + 1) refused_bytes_ = out.text.size() + min_bytes(thread);
       if (open_count == outer_count + 1 || inner_entries.empty() || depth >= kMaxForks || nesting_ == kMaxNested)
         return std::nullopt;
       auto [inner_start, start_size] = inner_entries.back();

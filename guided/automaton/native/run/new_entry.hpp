@@ -81,7 +81,6 @@ class NewEntry {
   ShortestNewString new_string_;
   ThreadMap<Answer> answers_, inner_answers_;
   int nesting_ = 0;
-  size_t refused_bytes_ = 0;  // of the text, up to the end of the output, that follow_tree() refused last; 0: none
 };
 
 }  // namespace guided

@@ -168,7 +168,7 @@ class TableWalk {
       const TokenTrie::Node& child = trie_.nodes()[c];
       const uint8_t byte = child.byte;
       const int32_t next_point = points_.next(0, byte);
-      const bool leads_to_loop = byte < 128 ? next_point == loop_point : (leading_classes & kWholeCharacters) != 0;
+      const bool leads_to_loop = byte < 128 ? next_point == loop_point : (leading_classes & kNonAscii) != 0;
       const bool is_looping = (char_classes & char_class_of(byte)) != 0;
       if (next_point != WalkPoints::kNowhere && leads_to_loop && is_looping &&
           take_loop({.node = c, .length = length}, loop_point, is_set_taken))
@@ -226,7 +226,7 @@ class TableWalk {
   void continue_after_loop(uint8_t byte, const Item& item, const VisitedPoints::PointInfo& info,
                            const ClassTokens& set) {
     const bool may_leave = info.can_exit && task_.follow.has(byte);
-    const bool is_inside_only = byte >= 128 && (info.loops & kWholeCharacters);
+    const bool is_inside_only = byte >= 128 && (info.loops & kNonAscii);
     set.each_edge(trie_, trie_.nodes()[item.node], byte, [&](const ClassTokens::Edge& edge) {
       if (edge.depth < item.depth) return;
       const bool is_before_loop = edge.length < item.length;

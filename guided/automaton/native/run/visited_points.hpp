@@ -23,7 +23,7 @@ constexpr int32_t kFewTokens = 16;  // up to this many tokens below a node are w
 // If more tokens are below a node, the set of tokens of its character classes is built.
 constexpr int32_t kManyTokens = 2000;
 
-inline CharClasses char_class_of(uint8_t byte) { return byte < 128 ? char_class_of_ascii(byte) : kWholeCharacters; }
+inline CharClasses char_class_of(uint8_t byte) { return byte < 128 ? char_class_of_ascii(byte) : kNonAscii; }
 inline bool begins_character(uint8_t byte) { return (byte & 0xC0) != 0x80; }
 
 class VisitedPoints : public WalkPoints {

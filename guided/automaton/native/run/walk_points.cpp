@@ -133,7 +133,7 @@ CharClasses WalkPoints::classes_leading(int32_t from, int32_t to) {
     if (target == kNotYet) target = next(from, byte);
     if (target != to) rejected |= char_class;
   }
-  if (~rejected == kWholeCharacters || !non_ascii_leads_to(from, to)) rejected |= kWholeCharacters;
+  if (~rejected == kNonAscii || !non_ascii_leads_to(from, to)) rejected |= kNonAscii;
   return ~rejected;
 }
 

@@ -38,7 +38,7 @@ std::unique_ptr<ClassTokens> build_class_tokens(const TokenTrie& trie, int32_t w
     for (int32_t c = node.first_child; c < node.first_child + node.children; ++c) {
       const TokenTrie::Node& child = nodes[c];
       const bool is_in_classes =
-          (char_classes & (child.byte < 0x80 ? char_class_of_ascii(child.byte) : kWholeCharacters)) != 0;
+          (char_classes & (child.byte < 0x80 ? char_class_of_ascii(child.byte) : kNonAscii)) != 0;
       if (node.is_inside_character) {  // inside a character: descend to its end
         stack.push_back({c, current.depth + 1, current.length});
         continue;

@@ -10,9 +10,9 @@ namespace {
 constexpr int32_t kMinRun = 2;     // characters; shorter runs do not pay off
 constexpr int kMaxNarrowings = 4;  // how often character classes may be dropped to make the runs longer
 
-// The class of an ASCII character; kWholeCharacters for every byte of a non-ASCII character.
+// The class of an ASCII character; kNonAscii for every byte of a non-ASCII character.
 CharClasses char_class_of(int byte) {
-  return byte < 0x80 ? char_class_of_ascii(static_cast<uint8_t>(byte)) : kWholeCharacters;
+  return byte < 0x80 ? char_class_of_ascii(static_cast<uint8_t>(byte)) : kNonAscii;
 }
 }  // namespace
 
@@ -118,8 +118,8 @@ const FreeRuns::CharacterTargets& FreeRuns::targets_at(int32_t position) {
   if (!inserted) return out;
   read_ascii(position, out);
   if (const Tail non_ascii = non_ascii_tail(position); non_ascii.readable) {
-    out.readable |= kWholeCharacters;
-    for (int32_t to : non_ascii.next) out.next.push_back({kWholeCharacters, to});
+    out.readable |= kNonAscii;
+    for (int32_t to : non_ascii.next) out.next.push_back({kNonAscii, to});
   }
   return out;
 }

@@ -11,7 +11,7 @@ constexpr size_t kPrefetchDistance = 16;  // how many strings ahead of the curre
 
 // The state of a UTF-8 decoder: at a character boundary; one to three continuation bytes before the end of a character;
 // after a lead byte that restricts the next byte (no overlong forms, surrogates or code points above 0x10FFFF); or
-// after bytes that form none of kWholeCharacters: an invalid byte, or non-ASCII white space.
+// after bytes that form none of kNonAscii: an invalid byte, or non-ASCII white space.
 enum Utf8 : uint8_t { Boundary, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, NotWhole };
 
 Utf8 read_utf8(Utf8 state, uint8_t b) {
@@ -47,7 +47,7 @@ Utf8 read_utf8(Utf8 state, uint8_t b) {
 }
 
 // Whether a non-ASCII character, given in UTF-8, is white space or a line terminator in ECMA-262. These characters are
-// not in kWholeCharacters, because `.`, `\s` and `\S` distinguish them from all others.
+// not in kNonAscii, because `.`, `\s` and `\S` distinguish them from all others.
 bool is_white(const uint8_t* character, const uint8_t* end) {
   uint32_t code = 0;
   for (const uint8_t* byte = character; byte < end; ++byte) code = code << 8 | *byte;
@@ -153,7 +153,7 @@ void TokenTrie::build(std::vector<TrieEntry> entries) {
       const Node& child = nodes_[c];
       const bool is_broken =
           utf8_states[c] == NotWhole || (child.is_inside_character && child.payload_hi > child.payload_lo);
-      const CharClasses own_class = child.byte < 0x80 ? char_class_of_ascii(child.byte) : kWholeCharacters;
+      const CharClasses own_class = child.byte < 0x80 ? char_class_of_ascii(child.byte) : kNonAscii;
       nodes_[node].classes_below |= child.classes_below | (is_broken ? kBrokenBytes : own_class);
       const int length = child.max_length_below + ((child.byte & 0xC0) != 0x80);
       nodes_[node].max_length_below =
@@ -188,7 +188,7 @@ void TokenTrie::add_lines() {
     for (CharClasses k = current.char_classes; n.payload_hi > n.payload_lo && k; k &= k - 1)
       string_counts_[static_cast<size_t>(__builtin_ctzll(k))] += n.payload_hi - n.payload_lo;
     for (int32_t c = n.first_child + n.children; c-- > n.first_child;) {
-      const CharClasses own_class = nodes_[c].byte < 0x80 ? char_class_of_ascii(nodes_[c].byte) : kWholeCharacters;
+      const CharClasses own_class = nodes_[c].byte < 0x80 ? char_class_of_ascii(nodes_[c].byte) : kNonAscii;
       stack.push_back({c, static_cast<uint16_t>(current.depth + 1), current.char_classes | own_class});
     }
   }

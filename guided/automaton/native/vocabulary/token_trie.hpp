@@ -35,7 +35,7 @@ namespace guided {
 // one class. The last class contains non-ASCII white space, bytes that are not valid UTF-8, and characters of which a
 // token contains only a part.
 using CharClasses = uint64_t;
-constexpr CharClasses kWholeCharacters = CharClasses{1} << 62, kBrokenBytes = CharClasses{1} << 63;
+constexpr CharClasses kNonAscii = CharClasses{1} << 62, kBrokenBytes = CharClasses{1} << 63;
 inline CharClasses char_class_of_ascii(uint8_t b) {
   if (b >= 'a' && b <= 'z') return CharClasses{1} << (b - 'a');
   if (b >= 'A' && b <= 'Z') return CharClasses{1} << (b <= 'F' ? 26 : 27);
@@ -86,7 +86,7 @@ class TokenTrie {
   // The index of a payload (0, 1, ...) in payloads().
   int32_t payload_index(int32_t payload) const { return payload_index_[payload]; }
   // By character class (bit number): how many strings contain a character of the class. Here, all non-ASCII bytes count
-  // as kWholeCharacters. Set by add_lines().
+  // as kNonAscii. Set by add_lines().
   const std::array<int32_t, 64>& string_counts() const { return string_counts_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int32_t>& payloads() const { return payloads_; }
