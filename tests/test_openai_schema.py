@@ -232,6 +232,27 @@ def test_a_member_that_would_never_end_is_not_required():
 
 
 @pytest.mark.parametrize(
+    ("node", "is_finite"),
+    [
+        ({"properties": {"next": {"$ref": "#/$defs/n"}}}, False),
+        ({"allOf": [{"properties": {"next": {"$ref": "#/$defs/n"}}}]}, False),
+        ({"type": "object", "properties": {"next": {"allOf": [{"$ref": "#/$defs/n"}]}}}, False),
+        ({"properties": {"next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}}}, True),
+        ({"allOf": [{"properties": {"next": {"$ref": "#/$defs/end"}}}]}, True),
+        ({"properties": {"next": {"allOf": [{"$ref": "#/$defs/end"}]}}}, True),
+    ],
+)
+def test_members_that_would_never_end_in_merged_and_untyped_schemas(node, is_finite):
+    """Such a schema becomes an object, so all its members become required."""
+    schema = members(first={"$ref": "#/$defs/n"}) | {"$defs": {"n": node, "end": TEXT}}
+    assert any("next" in pointer for pointer in refused(schema)) is not is_finite
+    if is_finite:
+        vocabulary = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
+        matcher = guided.GrammarMatcher(guided.GrammarCompiler(vocabulary).compile_json_schema(written(schema)))
+        assert matcher.min_tokens_to_finish() < 100
+
+
+@pytest.mark.parametrize(
     ("schema", "places"),
     [
         ({"anyOf": [members(a=TEXT), members(b=TEXT)]}, {"": "make it a member of an object"}),

@@ -1,6 +1,6 @@
 """Helpers of strict.py: references with finite values, conjunctions of two schemas, and disjoint schemas.
 
-In: schemas as dicts. Out: answers. "Yes" is always right; "no" may also mean "unknown".
+In: schemas as dicts. Out: schemas and answers. An answer is True only if that is certain.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FinitenessTest:
                 work += users.get(reference, ())
 
     def is_finite(self, value: Any) -> bool:
-        """Whether a schema has a finite value."""
+        """Whether a schema has a finite value. A schema with members but no type is an object, as in the result."""
         if not isinstance(value, dict):
             return True
         if isinstance(reference := value.get("$ref"), str) and reference not in self.finite_references:
@@ -81,8 +81,10 @@ class FinitenessTest:
         for keyword in ("anyOf", "oneOf"):
             if isinstance(cases := value.get(keyword), list) and not any(map(self.is_finite, cases)):
                 return False
+        if isinstance(parts := value.get("allOf"), list) and not all(map(self.is_finite, parts)):
+            return False
         members = value.get("properties")
-        if value.get("type") == "object" and isinstance(members, dict):
+        if isinstance(members, dict) and types_of(value) in ([], ["object"]):
             return all(map(self.is_finite, members.values()))
         return not value.get("minItems") or self.is_finite(value.get("items"))
 
@@ -111,6 +113,7 @@ def _references(root: Any) -> Iterator[_JsonObject]:
             if isinstance(value.get("$ref"), str):
                 yield value
             work += [each for _, each in schemas_in(value)]
+            work += parts if isinstance(parts := value.get("allOf"), list) else []
 
 
 def merge(part: _JsonObject, rest: _JsonObject) -> _JsonObject | None:
