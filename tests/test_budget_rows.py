@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
+from guided.automaton import _core
 from guided.engine.masks import Masks
 from guided.errors import BudgetError
 from guided.matching import GrammarCompiler, GrammarMatcher
@@ -23,12 +25,18 @@ class Wrapper:
         return getattr(self.inner, name)
 
 
-def rows_of(masks: Masks, tokens_left: int) -> object:
+def rows_of(masks: Masks, tokens_left: int) -> Any:
+    """The rows under a budget, filled anew; or the error."""
     masks.invalidate()
     try:
-        masks.fill(tokens_left)
+        return filled_rows(masks, tokens_left)
     except BudgetError as error:
         return str(error)
+
+
+def filled_rows(masks: Masks, tokens_left: int) -> Any:
+    """The rows under a budget, filled if necessary."""
+    masks.fill(tokens_left)
     row = masks.row()
     assert row.allowed is not None
     unbudgeted = None if row.unbudgeted is None else row.unbudgeted.tolist()
@@ -57,7 +65,11 @@ def test_the_core_fills_the_rows_of_the_twin(name: str, ramp: float) -> None:
             if matcher.is_terminated() or not allowed:
                 break
             assert matcher.accept_token(rng.choice(allowed))
-    assert len(kinds) > 1, "budgets that bind, and budgets that do not"
+    assert (True, True) in kinds, "an ample budget"
+    assert (False, True) in kinds, "a budget that removes tokens"
+    assert any(isinstance(kind, str) for kind in kinds), "a budget that is too small"
+    if ramp and name != "calls":  # after any of its tokens, its shortest completion is as long as before
+        assert {(True, False), (False, False)} & kinds, "a budget with a ramp"
 
 
 def test_rows_of_text_that_may_be_anything() -> None:
@@ -70,3 +82,39 @@ def test_rows_of_text_that_may_be_anything() -> None:
     bits = np.unpackbits(allowed.view(np.uint8), bitorder="little").nonzero()[0]
     assert bits.max() < vocabulary().size
     assert bits.tolist() == sorted(matcher._walk_mask())
+
+
+@pytest.mark.parametrize("name", EVERY_SPEC)
+def test_rows_that_a_step_has_filled_are_used_only_under_its_budget(name: str) -> None:
+    grammar, rng = EVERY_SPEC[name](GrammarCompiler(vocabulary())), random.Random(name)
+    matcher = GrammarMatcher(grammar)
+    stepped = Masks(matcher, vocabulary(), 1, [], ramp=2.0)
+    twin = Masks(Wrapper(matcher), vocabulary(), 1, [], ramp=2.0)
+
+    def run_step(token: int | None, tokens_left: int) -> None:
+        step = stepped.next_step(token, tokens_left)
+        assert step is not None
+        (result,) = _core.advance_matchers([step.matcher], [step.arguments])
+        stepped.record_step(step, result)
+
+    for _ in range(8):
+        shortest = matcher.min_tokens_to_finish()
+        for filled, needed in ((60, 60), (60, shortest), (shortest, 60), (shortest, shortest)):
+            stepped.invalidate()
+            run_step(None, filled)
+            assert stepped.is_ready(filled) and stepped.is_ready(needed) == (filled == needed)
+            assert filled_rows(stepped, needed) == rows_of(twin, needed)
+        assert stepped.next_step(None, shortest) is None, "the rows are filled"
+        allowed = twin.row().allowed
+        tokens = [token for token in matcher._walk_mask() if allowed[token // 32] >> token % 32 & 1]
+        token = rng.choice(tokens)
+        effects = twin.effects(token)
+        if name.startswith("captured"):  # these matchers record what they accept
+            assert stepped.next_step(token, 60) is None
+        else:
+            run_step(token, 60)
+        assert stepped.effects(token) == effects and stepped.accept(token)
+        if matcher.is_terminated():
+            break
+        assert stepped.forced_tokens() == matcher.forced_tokens()
+        assert filled_rows(stepped, 60) == rows_of(twin, 60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -15,6 +16,7 @@ import pytest
 from guided import Limits
 from guided.automaton import _core
 from guided.errors import BudgetError
+from guided.ir import DeferredRule, Grammar, Ref, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
 from guided.matching.compiled import native_vocabulary
 from tests.core_support import EVERY_SPEC, journey, vocabulary
@@ -199,3 +201,19 @@ def test_steps_on_threads_equal_calls_one_after_the_other(name: str) -> None:
                 used = [0, *([1] if filled[0] else []), *([2] if filled[1] else [])]
                 assert np.array_equal(rows[used], own[used])
         assert [m._walk_mask() for m in together] == [m._walk_mask() for m in alone]
+
+
+def test_a_deferred_rule_that_many_threads_enter_is_compiled_once() -> None:
+    reads = list[int]()
+
+    def read() -> Grammar:
+        reads.append(threading.get_ident())
+        time.sleep(0.05)  # the other threads arrive meanwhile
+        return Grammar({"start": Repeat(Text("b"), 1, 9)})
+
+    rules = {"start": Seq((Text("a"), Ref("b"))), "b": Repeat(Text("b"), 1, None)}
+    grammar = GrammarCompiler(vocabulary()).compile_grammar(Grammar(rules, later={"b": DeferredRule(read, b"x", 1)}))
+    matchers = [GrammarMatcher(grammar) for _ in range(THREADS)]
+    assert at_once([partial(matcher.accept_string, "abb") for matcher in matchers]) == [True] * THREADS
+    assert len(reads) == 1
+    assert len({tuple(matcher._walk_mask()) for matcher in matchers}) == 1

@@ -13,7 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import guided
+from guided.chat.template import CHATML, ChatTemplate
 from guided.engine import batch_matchers, masks
+from guided.engine.engine import Engine
 from guided.engine.runner import Chunk, ModelRunner, TokensAhead, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
@@ -23,9 +26,13 @@ from guided.kernels import choose, choose_batch
 from guided.kernels.choose_device import DeviceChoices
 from guided.kv.paged import PagedCache
 from guided.matching import GrammarMatcher
+from guided.matching.constraint import ConstraintCompiler
+from guided.models.architectures.llama import Llama
 from guided.sampling import SamplingParams
 from tests.effort import examples
 from tests.engine_support import drive
+from tests.test_describe import CONFIG
+from tests.test_describe import VOCABULARY as TEXT_VOCABULARY
 from tests.test_engine_scheduler import CACHES, COMPILER, MODEL, VOCABULARY, assert_alike, in_any_batch, sequence, twin
 
 torch.set_num_threads(1)
@@ -195,7 +202,7 @@ def test_no_pending_choices_are_kept_whose_tasks_were_cancelled() -> None:
 
 
 def constrained_tasks(
-    patterns: tuple[str, ...] = ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}", "(a|b)cdcdcd(a|b)"),
+    patterns: tuple[str, ...] = ("[ab]{3,9}c", "(ab|ba)*", "a+b?c{2}", "[ab]{3}cdcdcd[ab]"),
 ) -> list[Task]:
     grammars = [COMPILER.compile_regex(text) for text in patterns]
     made = []
@@ -249,14 +256,88 @@ def test_rows_of_a_batch_are_filled_before_they_are_needed(monkeypatch: pytest.M
 def test_a_sequence_with_a_slow_step_becomes_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     advance = batch_matchers._advance
     monkeypatch.setattr(batch_matchers, "_advance", lambda steps: [(*each[:3], 1.0) for each in advance(steps)])
-    batch, group = scheduler(True, token_budget=200), constrained_tasks()
+    batch, group, results = scheduler(True, token_budget=200), constrained_tasks(), {}
     for task in group:
         batch.add([task])
-    batch.step()
-    batch.step()
+    for _ in range(2):
+        results |= {task: event.result for task, event in batch.step()}
     assert sum(task.stepper.is_slow for task in group) > 16
     while batch:
-        batch.step()
+        results |= {task: event.result for task, event in batch.step()}
+    monkeypatch.undo()
+    expected = results_of(scheduler(False, token_budget=200), constrained_tasks())
+    assert [results[task].tokens for task in group] == [tokens for tokens, *_ in expected]
+
+
+@pytest.mark.parametrize("budget", [18, 40, 90])
+def test_every_kind_of_output_in_a_large_batch(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs whose matchers run on threads, and outputs whose matchers cannot, equal those of an engine that waits."""
+    capture = guided.capture("first", guided.regex("[ab]{1,3}")) + guided.regex(",") + guided.capture("end", "c|d")
+    member = {"type": "string", "maxLength": 4}
+    schema = {"type": "object", "properties": {"a": member, "b": {"type": "integer"}}, "required": ["a", "b"]}
+    kinds: list[tuple[object, dict]] = [
+        ("[ab]{3,9}c", {}),
+        (capture, {}),
+        (schema, {"retries": 2, "retry_below": 0.9}),
+        ("[ab]{3,9}c", {"think_first": 5}),
+        (schema, {"think_first": "answer"}),
+        ("[a-z]{2,}", {"reasoning_end": "b"}),
+        (guided.regex("(?s).*"), {"stop": ["q", "xy"]}),
+        ("(ab|ba)*c", {"logit_bias": {97: 3.0}, "bad_words": ["ba"], "repetition_penalty": 1.3}),
+        ("[ab]{2,}c", {"budget_ramp": 4.0, "logprobs": 2}),
+        ("[ab]{2,}c", {"budget_ramp": 0.0, "min_tokens": 5}),
+        ("(aaaa|abab)c", {"drafts": 3}),
+        (ConstraintCompiler(lambda compiler: compiler.compile_regex("(<(a|b{4}|c{5})>|x)*"), has_calls=True), {}),
+        (None, {}),
+    ]
+
+    def answers(run_ahead: bool) -> list[tuple]:
+        engine = Engine(Llama.random(CONFIG, seed=1), TEXT_VOCABULARY, chat=ChatTemplate(TEXT_VOCABULARY, CHATML))
+        engine.scheduler.runs_ahead = run_ahead
+        requests = [
+            guided.Request(
+                "Who?", constraint, n=5, options={"max_tokens": budget, "temperature": 1.0, "seed": 7, **options}
+            )
+            for constraint, options in kinds
+        ]
+        found = dict(engine.generate_each(requests))
+        out = []
+        for number in range(len(kinds)):
+            for each in found[number] if isinstance(found[number], list) else [found[number]]:
+                out.append(
+                    str(each)
+                    if isinstance(each, Exception)
+                    else (each.tokens, each.text, each.removed_log_masses, each.budget_bound, each.cut, each.captures)
+                )
+        return out
+
+    steps, advance = list[int](), batch_matchers._advance
+    monkeypatch.setattr(batch_matchers, "_MIN_MATCHERS", 1)
+    expected = answers(False)
+    assert sum(isinstance(each, str) for each in expected) <= 6, "some requests may not fit into the budget"
+    monkeypatch.setattr(batch_matchers, "_advance", lambda part: steps.append(len(part)) or advance(part))
+    assert answers(True) == expected
+    assert sum(steps) > 100
+
+
+def test_a_step_that_fails_is_repeated_by_its_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an error in one step nor in a whole share changes the results."""
+    monkeypatch.setattr(batch_matchers, "_cores", lambda: 4)
+    batch_matchers._pool.cache_clear()
+    expected = results_of(scheduler(False, token_budget=200), constrained_tasks())
+    core, rng = batch_matchers._core.advance_matchers, random.Random(1)
+
+    def failing(matchers: list, steps: list) -> list:
+        if rng.random() < 0.3:
+            raise ValueError("the core refuses these steps")
+        kept = [number for number in range(len(steps)) if rng.random() < 0.7]
+        results = core([matchers[number] for number in kept], [steps[number] for number in kept])
+        found = dict(zip(kept, results, strict=True))
+        return [found.get(number, (False, False, None, 0.0)) for number in range(len(steps))]
+
+    monkeypatch.setattr(batch_matchers._core, "advance_matchers", failing)
+    assert results_of(scheduler(True, token_budget=200), constrained_tasks()) == expected
+    batch_matchers._pool.cache_clear()
 
 
 @pytest.mark.parametrize("after", [0, 1])
@@ -264,11 +345,12 @@ def test_without_threads_masks_are_filled_as_ever(after: int, monkeypatch: pytes
     """If the first thread cannot be started, and if the second cannot."""
     monkeypatch.setattr(batch_matchers, "_cores", lambda: 4)
     batch_matchers._pool.cache_clear()
-    start, started = threading.Thread.start, list[int]()
+    start, started, refused = threading.Thread.start, list[int](), list[int]()
 
     def refusing(thread: threading.Thread) -> None:
         if thread.name.startswith("guided masks"):
             if len(started) >= after:
+                refused.append(1)
                 raise RuntimeError("can't start new thread")
             started.append(1)
         start(thread)
@@ -284,4 +366,5 @@ def test_without_threads_masks_are_filled_as_ever(after: int, monkeypatch: pytes
     got = drive(scheduler(True, token_budget=200), tasks())
     results = [[events[-1].result.tokens for events in found] for found in (want, got)]
     assert results[0] == results[1]
+    assert refused
     batch_matchers._pool.cache_clear()

@@ -684,7 +684,7 @@ def advance_matchers(
     Returns:
         For each matcher a tuple: whether the token was accepted; whether nothing is forced after it; if so, what
         _fill_under_budget returns, otherwise None; the seconds of thread time. After an error the remaining values are
-        False or None. The error is not raised: the next call on the matcher raises it again.
+        False or None. The error is not raised: repeating what is missing usually raises it again.
 
     Raises:
         TypeError, ValueError, IndexError: the arguments do not fit together.

@@ -6,8 +6,8 @@ masks of the next choice unless tokens are forced first.
 `fill_masks`: In: the steppers before their next choice. The matchers whose masks are missing fill them.
 
 Out: nothing; the steppers know the results when they continue. The core works without the GIL, so for a batch of 256 on
-8 cores this takes a small part of a forward pass even under budgets. Errors are ignored here. The steppers meet them
-again, and report them.
+8 cores this takes a small part of a forward pass even under budgets. Errors are ignored here. The steppers repeat what
+is missing, and report them.
 
 The threads are kept, since starting a thread takes longer than filling most masks. Cost for the caller: about 20 us per
 thread, and 3 us per matcher.
@@ -16,7 +16,7 @@ thread, and 3 us per matcher.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from threading import Barrier
@@ -36,23 +36,24 @@ _MIN_MATCHERS: Final = 8  # a thread is used only if it runs at least this many 
 _Step: TypeAlias = tuple[Stepper, MatcherStep]
 
 
-def accept_tokens(replies: Iterable[tuple[Stepper | None, Answer | Exception]]) -> None:
+def accept_tokens(replies: Sequence[tuple[Stepper | None, Answer | Exception]]) -> None:
     """Let the matchers accept the chosen tokens and fill the masks after them. Does nothing if there are few."""
-    _run(
-        [
-            (stepper, step)
-            for stepper, reply in replies
-            if stepper is not None
-            and not isinstance(reply, Exception)
-            and (step := stepper.next_matcher_step(reply)) is not None
-        ]
-    )
+    if len(replies) >= _MIN_MATCHERS:
+        _run(
+            [
+                (stepper, step)
+                for stepper, reply in replies
+                if stepper is not None
+                and not isinstance(reply, Exception)
+                and (step := stepper.next_matcher_step(reply)) is not None
+            ]
+        )
 
 
-def fill_masks(steppers: Iterable[Stepper | None]) -> None:
+def fill_masks(steppers: Sequence[Stepper | None]) -> None:
     """Let the matchers fill the masks of the next choices. Does nothing if there are few."""
-    steps = [(it, step) for it in steppers if it is not None and (step := it.next_matcher_step(None)) is not None]
-    _run(steps)
+    if len(steppers) >= _MIN_MATCHERS:
+        _run([(it, step) for it in steppers if it is not None and (step := it.next_matcher_step(None)) is not None])
 
 
 def _run(steps: Sequence[_Step]) -> None:
@@ -60,25 +61,36 @@ def _run(steps: Sequence[_Step]) -> None:
     count = min(_HELPERS + 1, _cores(), len(steps) // _MIN_MATCHERS)
     if count < 1:
         return
-    shares = [steps[len(steps) * i // count : len(steps) * (i + 1) // count] for i in range(count)]
+    own_share, *shares = [steps[len(steps) * i // count : len(steps) * (i + 1) // count] for i in range(count)]
     futures = list[Future[list[StepResult]]]()
     try:
-        for share in shares[1:]:
+        for share in shares:
             futures.append(_pool().submit(_advance, share))
     except RuntimeError:  # no more threads can be started, or the interpreter is ending
         pass
     try:
-        results = _advance(shares[0])
+        _record(own_share, _advance(own_share))
     finally:
-        wait(futures)  # the matchers are in use until then
-    for future in futures:
-        results += future.result()
-    for (stepper, step), result in zip(steps, results, strict=False):
-        stepper.record_matcher_step(step, result)
+        try:
+            wait(futures)  # the matchers are in use until then
+        except BaseException:  # Ctrl+C
+            wait(futures)
+            raise
+    for share, future in zip(shares, futures, strict=False):
+        _record(share, future.result())
 
 
 def _advance(steps: Sequence[_Step]) -> list[StepResult]:
-    return _core.advance_matchers([step.matcher for _, step in steps], [step.arguments for _, step in steps])
+    """Run the steps, and return their results. Returns none if the core refuses them, before any matcher advances."""
+    try:
+        return _core.advance_matchers([step.matcher for _, step in steps], [step.arguments for _, step in steps])
+    except Exception:
+        return []
+
+
+def _record(steps: Sequence[_Step], results: Sequence[StepResult]) -> None:
+    for (stepper, step), result in zip(steps, results, strict=bool(results)):
+        stepper.record_matcher_step(step, result)
 
 
 @cache
@@ -99,7 +111,7 @@ def _pool() -> ThreadPoolExecutor:
         for _ in range(count):
             pool.submit(all_started.wait)
         all_started.wait()
-    except RuntimeError:
+    except BaseException:  # no thread can be started, or Ctrl+C
         all_started.abort()
         pool.shutdown(cancel_futures=True)
         raise

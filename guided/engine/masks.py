@@ -17,18 +17,23 @@ for one sequence. `Masks._fill_in_python` does the same for matchers of other cl
 from __future__ import annotations
 
 from time import perf_counter
-from typing import NamedTuple, TypeAlias, TypeGuard
+from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
 from guided.automaton import _core
 from guided.errors import BudgetError, GuidedError
 from guided.matching.bitmask import is_allowed, row_of
+from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
 from guided.sampling.choice import Bits, Ramp
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Filled", "MaskRow", "Masks", "MatcherStep", "StepResult"]
+
+_FILLING: Final = ("fill_next_token_bitmask", "budget_bound", "min_tokens_to_finish")
+_ACCEPTING: Final = ("accept_token", "forced_tokens", "is_terminated")
+"""The methods whose work the core does for a `GrammarMatcher`."""
 
 Filled: TypeAlias = tuple[bool, int, float]
 """The result of filling the rows of a position, see `_core.Matcher._fill_under_budget`."""
@@ -78,6 +83,7 @@ class Masks:
     ) -> None:
         self.matcher, self._times, self._open_ended = matcher, times, open_ended
         self._max_penalty = 0.0 if open_ended else ramp
+        self._has_ramp = bool(self._max_penalty > 0)
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         # For each position: the mask, the mask without a budget, and the tokens that the ramp makes less likely.
@@ -87,8 +93,8 @@ class Masks:
         self._bound_rows = set[int]()  # positions where the budget removed tokens
         self._penalties = dict[int, float]()  # the penalty of the ramp, for positions that have one
         self._filled_count = 0
-        self._core_matcher = matcher if _uses_core(matcher, "fill_next_token_bitmask") else None
-        self._core_accepts = self._core_matcher is not None and _uses_core(matcher, "accept_token")
+        self._core_matcher = matcher if _is_unchanged(matcher, *_FILLING) else None
+        self._core_accepts = self._core_matcher is not None and _is_unchanged(matcher, *_ACCEPTING)
         # What a recorded step has done: the token that it accepted, until `accept` is called, and its effects; whether
         # nothing is forced after it; the budget under which the rows of the next token are filled, and the result.
         self._accepted_token: int | None = None
@@ -96,10 +102,9 @@ class Masks:
         self._is_unforced = False
         self._ready: tuple[int, Filled] | None = None
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the rows of the next token are filled, by `fill` or by a step."""
-        return self._filled_count > 0 or self._ready is not None
+    def is_ready(self, tokens_left: int) -> bool:
+        """Whether the rows of the next token are filled under this budget, by `fill` or by a step."""
+        return self._filled_count > 0 or (self._ready is not None and self._ready[0] == tokens_left)
 
     def next_step(self, token: int | None, tokens_left: int) -> MatcherStep | None:
         """A step in which the core accepts a token that the first row allows, and fills the rows for the next token.
@@ -114,13 +119,13 @@ class Masks:
         if self._core_matcher is None or tokens_left <= 0:
             return None
         if token is None:
-            if self.is_ready:
+            if self.is_ready(tokens_left):
                 return None
         elif not self._core_accepts or not self.allows(token):
             return None
         if token is not None:
             self._accepted_effects = self.effects(token)  # the step overwrites the rows
-        arguments = (-1 if token is None else token, self._first_bits, tokens_left, self._max_penalty > 0)
+        arguments = (-1 if token is None else token, self._first_bits, tokens_left, self._has_ramp)
         return MatcherStep(self._core_matcher, token, tokens_left, arguments)
 
     def record_step(self, step: MatcherStep, result: StepResult) -> None:
@@ -153,7 +158,7 @@ class Masks:
         if ready is not None and ready[0] == tokens_left and row == 0:
             filled = ready[1]
         elif self._core_matcher is not None:
-            filled = self._core_matcher._fill_under_budget(self._bits[row], tokens_left, self._max_penalty > 0)
+            filled = self._core_matcher._fill_under_budget(self._bits[row], tokens_left, self._has_ramp)
         else:
             filled = self._fill_in_python(self._bits[row], tokens_left)
         is_bound, shortest_length, seconds = filled
@@ -228,12 +233,8 @@ class Masks:
         Returns:
             False if the row does not allow the token or the matcher rejects it.
         """
-        if self._accepted_token is not None:
-            assert self._accepted_token == token
-            self._accepted_token, self._filled_count = None, 0
-            return True
         if self._accepted_token is not None:  # a step has done it
-            assert self._accepted_token == token
+            assert (self._accepted_token, row, draft_count) == (token, 0, 0)
             self._accepted_token, self._filled_count = None, 0
             return True
         allowed = self.allows(token, row)
@@ -273,6 +274,9 @@ class Masks:
         return penalty if penalty and is_allowed(self._bits[row, 2], token) else 0.0, is_cut
 
 
-def _uses_core(matcher: Matcher, method: str) -> TypeGuard[_core.Matcher]:
-    """Whether a method of the matcher is the core's. Wrappers and subclasses may have their own."""
-    return isinstance(matcher, _core.Matcher) and getattr(type(matcher), method) == getattr(_core.Matcher, method)
+def _is_unchanged(matcher: Matcher, *names: str) -> TypeGuard[GrammarMatcher]:
+    """Whether the matcher is a GrammarMatcher with these methods. Wrappers and subclasses may have their own."""
+    kind = type(matcher)
+    return isinstance(matcher, GrammarMatcher) and not any(
+        name in vars(matcher) or getattr(kind, name) is not getattr(GrammarMatcher, name) for name in names
+    )

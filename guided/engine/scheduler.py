@@ -280,7 +280,7 @@ class Scheduler:
         wasted_tasks = self._take_pending_choices(ahead_tasks)
         tasks += ahead_tasks
         if self.runs_ahead:  # the accelerator is still computing, and the first access to the logits will wait for it
-            fill_masks(task.stepper for task in tasks if task not in wasted_tasks)
+            fill_masks([task.stepper for task in tasks if task not in wasted_tasks])
         for task in (task for task in tasks if task not in wasted_tasks):
             self._fill_mask(task)
         counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead_tasks)], 0
@@ -314,7 +314,7 @@ class Scheduler:
         wasted_tasks, pending = set(ahead_tasks), self._pending
         self._pending = None
         answers = pending.wait() if pending is not None else []
-        accept_tokens((task.stepper, answer) for task, answer, _ in answers if not task.is_done)
+        accept_tokens([(task.stepper, answer) for task, answer, _ in answers if not task.is_done])
         for task, answer, was_read in answers:
             if isinstance(answer, Exception):
                 self._finish(task, answer)

@@ -81,10 +81,11 @@ class Stepper:
 
     def fill_mask(self) -> None:
         """Fill the next mask, which needs no logits. Raises the matcher's errors."""
-        if self.sequence.masks is None or self.sequence.masks.is_ready:
+        sequence = self.sequence
+        if sequence.masks is None or sequence.masks.is_ready(sequence.budget(0)):
             return
         begin = _clock.begin()
-        self.sequence.fill_mask()
+        sequence.fill_mask()
         self._record_duration(_clock.end(begin))
 
     def next_matcher_step(self, reply: Answer | None) -> MatcherStep | None:

@@ -100,7 +100,8 @@ std::vector<StepResult> advance_matchers(const std::vector<StepRequest>& request
         result.rows = fill_budget_rows(matcher, request.rows, request.max_tokens, request.has_ramp);
         result.is_filled = true;
       }
-    } catch (...) {  // the sequence repeats what is missing, and reports the error
+    } catch (...) {
+      result.error = std::current_exception();
     }
     const double end = thread_seconds();
     result.seconds = end - begin;

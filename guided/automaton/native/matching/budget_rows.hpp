@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 #include "matching/matcher.hpp"
@@ -38,11 +39,12 @@ struct StepResult {
   bool is_unforced = false;  // and nothing is forced after it
   bool is_filled = false;    // and the rows are filled
   BudgetRows rows;
-  double seconds = 0;  // of thread time
+  double seconds = 0;        // of thread time
+  std::exception_ptr error;  // what ended the step early
 };
 
 // Runs the steps one after the other. Each accepts a token; unless something is forced then, or the output has ended,
-// it fills the rows. An error is not thrown here: the next call on the matcher throws it again.
+// it fills the rows. An error is not thrown here: the caller repeats what is missing, which usually throws it again.
 std::vector<StepResult> advance_matchers(const std::vector<StepRequest>& requests);
 
 }  // namespace guided

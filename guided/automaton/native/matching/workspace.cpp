@@ -176,8 +176,10 @@ bool CompiledRules::can_end() {
 }
 
 void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
-  std::vector<int32_t> missing, numbers;
-  {
+  std::vector<int32_t> missing;
+  const auto find_missing = [&] {
+    std::vector<int32_t> numbers;
+    missing.clear();
     const std::shared_ptr<const Grammar> current = grammar();
     for (size_t i = 0; i < current->later.size(); ++i) {
       const auto number = static_cast<int32_t>(i);
@@ -185,10 +187,10 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
       missing.push_back(number);
       numbers.push_back(current->later[i].number);
     }
-  }
-  if (missing.empty()) return;
-  const std::vector<std::shared_ptr<const Grammar>> compiled =
-      compile_(numbers);  // no lock is held, so another OS thread may compile the same rules meanwhile
+    return numbers;
+  };
+  if (find_missing().empty()) return;
+  const std::vector<std::shared_ptr<const Grammar>> compiled = compile_(find_missing);
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<LaterPart> parts;
   for (size_t i = 0; i < missing.size(); ++i)

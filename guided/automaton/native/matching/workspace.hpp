@@ -79,8 +79,10 @@ class Workspace final : public States {
   int64_t rest_in_tokens(int32_t state);
 };
 
-// Compiles the IR's deferred rules with these numbers, each as a separate grammar. Called without a lock.
-using CompileLater = std::function<std::vector<std::shared_ptr<const Grammar>>(const std::vector<int32_t>& numbers)>;
+// Compiles deferred rules of the IR, each as a separate grammar. First it waits until no other OS thread compiles rules
+// of this grammar. Then it calls `find_missing` for the numbers of the rules. Called without a lock.
+using CompileLater = std::function<std::vector<std::shared_ptr<const Grammar>>(
+    const std::function<std::vector<int32_t>()>& find_missing)>;
 
 class CompiledRules final : public CompiledInto<Workspace> {
  public:

@@ -136,6 +136,17 @@ nb::tuple fill_rows_under_budget(Matcher& self, const MaskArray& rows, int64_t m
   return to_tuple(filled);
 }
 
+// Rethrows a KeyboardInterrupt or the like, which compiling a deferred rule may have raised. Ignores other errors.
+void rethrow_interrupt(const std::exception_ptr& error) {
+  if (!error) return;
+  try {
+    std::rethrow_exception(error);
+  } catch (nb::python_error& raised) {
+    if (!raised.matches(PyExc_Exception)) throw;
+  } catch (...) {
+  }
+}
+
 using Steps = std::vector<std::tuple<int64_t, nb::object, int64_t, bool>>;
 
 nb::list advance(const Matchers& sequence, const Steps& steps) {
@@ -143,11 +154,12 @@ nb::list advance(const Matchers& sequence, const Steps& steps) {
   const std::vector<Matcher*>& matchers = batch.matchers();
   if (steps.size() != matchers.size()) throw nb::value_error("steps and matchers must have the same length");
   std::vector<StepRequest> requests;
+  std::vector<MaskArray> masks;  // they keep the rows alive
   std::unordered_set<Matcher*> visited;
   std::unordered_set<uint32_t*> used_rows;
   for (size_t i = 0; i < matchers.size(); ++i) {
     const auto& [token, rows, max_tokens, has_ramp] = steps[i];
-    MaskArray mask;
+    MaskArray& mask = masks.emplace_back();
     if (!nb::try_cast(rows, mask, false)) throw nb::type_error("rows must be an array of int32");
     if (token < -1 || token >= matchers[i]->compiled().vocabulary->size)
       throw nb::value_error("a token is not in the vocabulary");
@@ -162,9 +174,11 @@ nb::list advance(const Matchers& sequence, const Steps& steps) {
     results = advance_matchers(requests);
   }
   nb::list out;
-  for (const StepResult& result : results)
+  for (const StepResult& result : results) {
+    rethrow_interrupt(result.error);
     out.append(nb::make_tuple(result.is_accepted, result.is_unforced,
                               result.is_filled ? nb::object(to_tuple(result.rows)) : nb::none(), result.seconds));
+  }
   return out;
 }
 
@@ -357,7 +371,7 @@ Args:
 Returns:
     For each matcher a tuple: whether the token was accepted; whether nothing is forced after it; if so, what
     _fill_under_budget returns, otherwise None; the seconds of thread time. After an error the remaining values are
-    False or None. The error is not raised: the next call on the matcher raises it again.
+    False or None. The error is not raised: repeating what is missing usually raises it again.
 
 Raises:
     TypeError, ValueError, IndexError: the arguments do not fit together.)";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -280,9 +281,17 @@ class Builder {
       nb::gil_scoped_acquire acquire;
       delete owned;
     });
-    return [shared_function](const std::vector<int32_t>& numbers) {
+    const auto busy = std::make_shared<std::recursive_mutex>();  // recursive: Python may run anything in between
+    return [shared_function, busy](const std::function<std::vector<int32_t>()>& find_missing) {
       nb::gil_scoped_acquire acquire;
+      std::unique_lock<std::recursive_mutex> lock(*busy, std::defer_lock);
+      {
+        nb::gil_scoped_release release;  // the thread that holds the lock needs the GIL
+        lock.lock();
+      }
       std::vector<std::shared_ptr<const Grammar>> out;
+      const std::vector<int32_t> numbers = find_missing();
+      if (numbers.empty()) return out;
       for (nb::handle rules : (*shared_function)(numbers))
         out.push_back(nb::cast<std::shared_ptr<CompiledRules>>(rules)->grammar());
       if (out.size() != numbers.size()) throw nb::value_error("compile_later must return a grammar for each rule");
