@@ -157,17 +157,17 @@ def test_text_before_the_answer_counts_towards_the_budget():
         for seed in range(4):
             rng, most = random.Random(seed), 90
             grammar, thoughts = started(given, most), 20 - seed
-            grammar.follow(thoughts)
+            grammar.report_output_length(thoughts)
             tokens = list[int]()
             while not grammar.is_terminated():
                 token = rng.choice(sorted(row(grammar)))
                 assert grammar.validate_tokens([token]) == [token] and grammar.accept_tokens("r", [token])
                 tokens.append(token)
-                grammar.follow(thoughts + len(tokens))
+                grammar.report_output_length(thoughts + len(tokens))
             assert thoughts + len(tokens) <= most, case
             judge(text_of(tokens))
     grammar = started({"regex": "a{1,90}b"}, 5)
-    grammar.follow(4)  # no answer fits: the grammar is enforced, the budget cannot be
+    grammar.report_output_length(4)  # no answer fits: the grammar is enforced, the budget cannot be
     assert row(grammar) == {ord("a")} and grammar.validate_tokens([ord("a")]) == []
 
 

@@ -43,7 +43,7 @@ def test_counts_that_stay_are_those_of_lark(text: str, monkeypatch: pytest.Monke
     from tests.lark_judge import lalr, parses
 
     unrolled = COMPILER.compile_lark(text)
-    monkeypatch.setattr(texts, "MAX_UNROLLED_ROUNDS", 0)
+    monkeypatch.setattr(texts, "MAX_UNROLLED_POSITIONS", 0)
     lexer = read_lark(text, LarkOptions()).lexer
     assert lexer is not None
     assert any(not isinstance(each.item, Automaton) for each in lexer.terminals), "no count stayed"

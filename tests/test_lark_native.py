@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from guided.errors import GuidedError
-from guided.frontends.common.regular_texts import MAX_UNROLLED_ROUNDS, Texts
+from guided.frontends.common.regular_texts import MAX_UNROLLED_POSITIONS, TextAutomaton
 from guided.frontends.lark import _lark
 from guided.frontends.lark.alphabet import get_alphabet
 from guided.frontends.lark.terminal_texts import _share_a_text, make_texts, share_a_text
@@ -163,7 +163,7 @@ def python_states(pattern: str) -> tuple[object, tuple[int, int] | list[int]]:
 
 def test_patterns_have_the_automata_and_widths_of_the_python_code() -> None:
     rng, count = random.Random(0), 0
-    bounds = LIMITS.depth, LIMITS.nodes, MAX_UNROLLED_ROUNDS
+    bounds = LIMITS.depth, LIMITS.nodes, MAX_UNROLLED_POSITIONS
     for _ in range(draws(8000)):
         pattern = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 8)))
         pattern += ")" * max(0, pattern.count("(") - pattern.count(")"))
@@ -190,7 +190,7 @@ def test_ascii_characters_match_what_the_python_code_matches() -> None:
 
 
 def test_large_patterns_are_left_to_the_python_code() -> None:
-    bounds = LIMITS.depth, LIMITS.nodes, MAX_UNROLLED_ROUNDS
+    bounds = LIMITS.depth, LIMITS.nodes, MAX_UNROLLED_POSITIONS
     for pattern in ("(ab){2,900}", "(a|b)*a(a|b){14}", "(" * 101 + "a" + ")" * 101, "a{1000}"):
         assert _lark.terminal_states(pattern, get_alphabet(), bounds) is None
     assert _lark.terminal_states("((a))", get_alphabet(), (1, LIMITS.nodes, 0)) is None
@@ -207,12 +207,12 @@ def test_texts_in_common_are_those_of_the_python_code() -> None:
     for first in nodes:
         for second in nodes:
             one = share_a_text(first, second, (make_texts(first), make_texts(second)))
-            assert one == _share_a_text(Texts(first), Texts(second))
-            assert one == share_a_text(first, second, (Texts(first), make_texts(second)))
+            assert one == _share_a_text(TextAutomaton(first), TextAutomaton(second))
+            assert one == share_a_text(first, second, (TextAutomaton(first), make_texts(second)))
             found.append(one)
         for _ in range(50):
             text = "".join(rng.choice("abc") for _ in range(rng.randrange(5)))
-            assert make_texts(first).longest_match(text) == Texts(first).longest_match(text)
+            assert make_texts(first).longest_match(text) == TextAutomaton(first).longest_match(text)
     assert 20 < sum(found) < 100
     with pytest.raises(IndexError):
         _lark.Texts(((True, ((1, 2, 5),)),), 0)

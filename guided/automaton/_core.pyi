@@ -361,7 +361,8 @@ class StoredTable:
             max_nodes: the limit on nodes.
 
         Raises:
-            ValueError: the table is malformed, or has rare parts. Python's reader distinguishes these cases.
+            ValueError: the table is malformed, or only Python's reader can read it (stored_table.hpp). Python's reader
+                distinguishes these cases.
         """
 
     def __len__(self) -> int:

@@ -2,8 +2,8 @@
 
 In: a specification, a prefix, and optionally a text or a token. Out: where the text stops being allowed, what was
 expected there, which part of the specification expects it, and the shortest completion; also how many tokens the mask
-allows, which are forced, and how many tokens complete the output. The exit code is 1 if the text or token is not
-allowed.
+allows, which are forced, and how many tokens complete the output. The exit code is 1 if the prefix, text or token is
+not allowed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EXAMPLES = r"""examples:
   guided explain --regex '\d{4}' --prefix 20 --token 284 --vocabulary model.gguf
   guided explain --schema s.json --prefix-file half.json --json
 
-exit codes: 0 allowed, or neither --text nor --token was given; 1 not allowed; 2 bad input
+exit codes: 0 allowed; 1 the prefix, text or token is not allowed; 2 bad input
 """
 
 _MAX_LISTED: Final = 8  # allowed tokens
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain. Return 0, or 1 if the text or token is not allowed."""
+    """Explain. Return 0, or 1 if the prefix, text or token is not allowed."""
     specification = read_specification(arguments)
     assert specification is not None
     vocabulary = load_vocabulary(arguments)

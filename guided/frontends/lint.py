@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from guided.frontends.common.finite import FiniteValues
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.common.regular_texts import Texts
+from guided.frontends.common.regular_texts import TextAutomaton
 from guided.frontends.common.rule_lint import find_cyclic, reachable_rules, recursive_rules
 from guided.frontends.common.rule_table import children, parts_of
 from guided.ir.nodes import Alt, And, Automaton, Chars, Distinct, Grammar, Length, MaxTokens, Node, Ref, Repeat, Text
@@ -128,7 +128,7 @@ def _is_space(node: Node) -> bool:
 
 def _has_unbounded_texts(automaton: Automaton) -> bool:
     """Whether the texts of the automaton may have any length, ignoring whitespace."""
-    texts = Texts(automaton)
+    texts = TextAutomaton(automaton)
     successors = {
         state: {to for low, high, to in edges if texts.is_live(to) and not _is_space(Chars(((low, high),)))}
         for state, (_, edges) in enumerate(automaton.states)

@@ -1,9 +1,10 @@
 """
-Kernels for rows on a CPU. They take addresses and sizes, and do not check them.
+Kernels for rows on a CPU.
 
-The caller (guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive.
-`half`: whether numbers are bfloat16 instead of float32. Rows are contiguous unless a stride is given; strides are
-counted in numbers. All functions run without the GIL.
+They take addresses, which they cannot check, and sizes, most of which they do not check. The caller
+(guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive. `half`:
+whether numbers are bfloat16 instead of float32. Rows are contiguous unless a stride is given; strides are counted in
+numbers. Functions release the GIL while they compute.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ def swiglu(half: bool, x: int, out: int, rows: int, size: int) -> None:
 
 def geglu(half: bool, x: int, out: int, rows: int, size: int) -> None:
     """
-    Write `gate * P(X <= gate) * up` to `out`, with the tanh approximation.
+    Write `gelu(gate) * up` to `out`, with the tanh approximation (see `gelu`).
 
     Args:
         x: address of (rows, 2 * size): gate, then up.
@@ -73,10 +74,12 @@ def rotate(half: bool, x: int, stride: int, cos: int, sin: int, rows: int, heads
     """
     Rotate heads in place: (a, b) becomes (a cos - b sin, b cos + a sin).
 
+    a and b are the numbers i and i + turned / 2 of a head.
+
     Args:
         x: address of (rows, heads, size); rows are `stride` numbers apart.
         cos: address of (rows, turned).
-        sin: address of (rows, turned), including the sign.
+        sin: address of (rows, turned); its first half is negated (models/rotary.py).
         turned: the number of numbers at the beginning of each head that are rotated, a and b together.
     """
 
@@ -150,8 +153,8 @@ class BlockMatrix:
         Args:
             half: whether x, bias and out are bfloat16 instead of float32.
             x: address of (rows, columns).
-            bias: address of (weights,); 0: none.
-            out: address of (rows, weights).
+            bias: address of (outs,); 0: none.
+            out: address of (rows, outs). `outs` is the number of rows of the matrix.
             threads: the maximum number of threads. It does not affect the results.
         """
 
@@ -195,9 +198,10 @@ class Batch:
             half: whether queries and output are bfloat16 instead of float32.
             stored: bytes per number of keys and values: 4 (float32), 2 (bfloat16) or 1 (int8, see `pack`).
             rows: one tuple per sequence: the address of the keys of layer 0; the address of the values of layer 0; the
-                number of layers; the numbers between two layers; the number of slots in the cache; the address of the
-                sequence's slots as int64, or None if they are consecutive; the first slot if they are consecutive; the
-                number of positions; the query row of the first new position; the number of new positions.
+                number of layers; the distance between two layers, in numbers; the number of slots in the cache; the
+                address of the sequence's slots as int64, or None if they are consecutive; the first slot if they are
+                consecutive; the number of positions; the query row of the first new position; the number of new
+                positions.
 
         Raises:
             ValueError: the numbers of heads or the types do not fit together.

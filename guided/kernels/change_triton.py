@@ -1,9 +1,9 @@
 """Applies bans, bias and penalties to a batch, in two Triton kernels.
 
 In: the rows that `scan_kernel` (choose_triton.py) has copied, and the lists of ids in a `ChoiceTable`. The copies
-already include the table's mask, ramp (a penalty on some tokens) and `permitted`. Out: the changed rows, and the
-statistics of their blocks for `pick_kernel` (choose_triton.py). The rules and their order are the same as in
-`_change_logits` in choose_batch.py.
+already include the table's mask, ramp (a penalty on some tokens) and `permitted`, the mask of the only tokens that the
+request allows (`allowed_token_ids`). Out: the changed rows, and the statistics of their blocks for `pick_kernel`
+(choose_triton.py). The rules and their order are the same as in `_change_logits` in choose_batch.py.
 
 `change_kernel` has a program for each row with changes. It reads the row's lists in order, with a barrier before each,
 because an id may be in several lists. It counts the allowed logits that it removes, so it need not read the row to know

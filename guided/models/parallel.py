@@ -75,22 +75,22 @@ class Parallel:
     """The part of a model in this process.
 
     Attributes:
-        tensor: the group of the ranks of this stage.
-        pipeline: the group of the stages of this rank.
+        tensor_group: the ranks of this stage.
+        pipeline_group: the processes with this rank in all stages.
     """
 
-    tensor: Group = ALONE
-    pipeline: Group = ALONE
+    tensor_group: Group = ALONE
+    pipeline_group: Group = ALONE
 
     @property
     def is_first(self) -> bool:
         """Whether this is the first stage, which has the embedding and the head."""
-        return self.pipeline.rank == 0
+        return self.pipeline_group.rank == 0
 
     @property
     def is_split(self) -> bool:
         """Whether other processes have parts of the model."""
-        return self.tensor.size * self.pipeline.size > 1
+        return self.tensor_group.size * self.pipeline_group.size > 1
 
     def refuse_splitting(self, location: str) -> None:
         """For a model that cannot be split: raise UnsupportedError if there are other processes."""
@@ -106,7 +106,7 @@ class Parallel:
         Raises:
             UnsupportedError: the number of ranks does not divide a number.
         """
-        ranks, divisor = self.tensor.size, gcd(*sizes.values())
+        ranks, divisor = self.tensor_group.size, gcd(*sizes.values())
         for name, count in sizes.items():
             if count % ranks:
                 suitable_counts = ", ".join(str(n) for n in range(1, divisor + 1) if divisor % n == 0)
@@ -122,18 +122,20 @@ class Parallel:
         Raises:
             UnsupportedError: there are fewer layers than stages.
         """
-        stages, stage = self.pipeline.size, self.pipeline.rank
+        stages, stage = self.pipeline_group.size, self.pipeline_group.rank
         if stages > count:
             raise UnsupportedError(f"{stages} stages, but only {count} layers", pointer=location)
         return range(count * stage // stages, count * (stage + 1) // stages)
 
     def rows(self, matrix: Rows) -> Rows:
         """The rows of a matrix for this rank's outputs."""
-        return matrix if self.tensor.size == 1 else reorder_rows(matrix, np.arange(*self._span(_shape(matrix)[0])))
+        return (
+            matrix if self.tensor_group.size == 1 else reorder_rows(matrix, np.arange(*self._span(_shape(matrix)[0])))
+        )
 
     def columns(self, matrix: Rows) -> Rows:
         """The columns of a matrix for this rank's inputs."""
-        return matrix if self.tensor.size == 1 else take_columns(matrix, *self._span(_shape(matrix)[1]))
+        return matrix if self.tensor_group.size == 1 else take_columns(matrix, *self._span(_shape(matrix)[1]))
 
     def entries(self, bias: Tensor) -> Tensor:
         """The entries of a bias for this rank's outputs."""
@@ -141,41 +143,41 @@ class Parallel:
 
     def head(self, matrix: Rows) -> Rows:
         """The rows of the output matrix for the tokens that this rank scores. The last ranks may have fewer rows."""
-        if self.tensor.size == 1:
+        if self.tensor_group.size == 1:
             return matrix
         count = _shape(matrix)[0]
-        first = min(self.tensor.rank * self._max_tokens(count), count)
-        return reorder_rows(matrix, np.arange(first, min(first + self._max_tokens(count), count)))
+        first = min(self.tensor_group.rank * self._head_rows_per_rank(count), count)
+        return reorder_rows(matrix, np.arange(first, min(first + self._head_rows_per_rank(count), count)))
 
-    def _max_tokens(self, tokens: int) -> int:
+    def _head_rows_per_rank(self, tokens: int) -> int:
         """The maximum number of tokens that a rank scores: a multiple of the tile size of a quantised matrix."""
-        return -(-tokens // (self.tensor.size * TILE_ROWS)) * TILE_ROWS
+        return -(-tokens // (self.tensor_group.size * TILE_ROWS)) * TILE_ROWS
 
     def _span(self, count: int) -> tuple[int, int]:
         """This rank's range of `count` rows or columns, which the ranks share evenly."""
-        width = count // self.tensor.size
-        return self.tensor.rank * width, (self.tensor.rank + 1) * width
+        width = count // self.tensor_group.size
+        return self.tensor_group.rank * width, (self.tensor_group.rank + 1) * width
 
     # ---- communication
     def sum(self, x: Tensor) -> Tensor:
         """Sum x over the ranks of the stage."""
-        return x if self.tensor.size == 1 else reduce(torch.add, self.tensor.gather(x.contiguous()))
+        return x if self.tensor_group.size == 1 else reduce(torch.add, self.tensor_group.gather(x.contiguous()))
 
     def join(self, x: Tensor, width: int) -> Tensor:
         """Concatenate the logits of all ranks: (n, width)."""
-        if self.tensor.size == 1:
+        if self.tensor_group.size == 1:
             return x
-        width_per_rank = self._max_tokens(width)
-        parts = self.tensor.gather(F.pad(x, (0, width_per_rank - x.shape[1])).contiguous())
+        width_per_rank = self._head_rows_per_rank(width)
+        parts = self.tensor_group.gather(F.pad(x, (0, width_per_rank - x.shape[1])).contiguous())
         return torch.cat(list(parts), dim=1)[:, :width].contiguous()
 
     def enter(self, x: Tensor) -> Tensor:
         """Receive hidden states from the previous stage, with the shape of x. In the first stage, return x itself."""
-        return x if self.is_first else self.pipeline.receive(x, self.pipeline.rank - 1)
+        return x if self.is_first else self.pipeline_group.receive(x, self.pipeline_group.rank - 1)
 
     def leave(self, x: Tensor) -> Tensor:
         """Send hidden states to the next stage. The first stage receives and returns those of the last stage."""
-        ring = self.pipeline
+        ring = self.pipeline_group
         if ring.size == 1:
             return x
         ring.send(x.contiguous(), (ring.rank + 1) % ring.size)

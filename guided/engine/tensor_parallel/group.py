@@ -87,9 +87,9 @@ def connect(file: Path, position: RankPosition, device: torch.device) -> tuple[T
         make = _nccl if device.type == "cuda" else _gloo
         return TorchGroup(make(dist.PrefixStore(name, store), rank, size, _OPERATION_TIMEOUT))
 
-    tensor = make_group(f"stage {position.stage}", position.tensor_rank, position.tensor_size)
+    tensor_group = make_group(f"stage {position.stage}", position.tensor_rank, position.tensor_size)
     return all_ranks, Parallel(
-        tensor, make_group(f"part {position.tensor_rank}", position.stage, position.pipeline_size)
+        tensor_group, make_group(f"part {position.tensor_rank}", position.stage, position.pipeline_size)
     )
 
 

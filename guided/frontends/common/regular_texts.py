@@ -19,18 +19,18 @@ from guided.frontends.regex.leftmost_match import count_positions
 from guided.frontends.regex.tree import Tree
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
 
-__all__ = ["MAX_UNROLLED_ROUNDS", "Edges", "Texts", "has_no_dead_ends", "keeps_counts"]
+__all__ = ["MAX_UNROLLED_POSITIONS", "Edges", "TextAutomaton", "has_no_dead_ends", "keeps_counts"]
 
 _MAX_TERMS: Final = 200_000
-MAX_UNROLLED_ROUNDS: Final = 1_000
-"""The maximum number of repetition rounds that may be unrolled."""
+MAX_UNROLLED_POSITIONS: Final = 1_000
+"""The maximum number of character positions that unrolling may add."""
 
 Edges: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def keeps_counts(tree: Tree) -> bool:
     """Whether a regular expression has counts that are too large to unroll."""
-    return count_positions(tree) - count_positions(tree, unrolled=False) > MAX_UNROLLED_ROUNDS
+    return count_positions(tree) - count_positions(tree, unrolled=False) > MAX_UNROLLED_POSITIONS
 
 
 def has_no_dead_ends(node: Node) -> bool:
@@ -49,7 +49,7 @@ def has_no_dead_ends(node: Node) -> bool:
     return False
 
 
-class Texts:
+class TextAutomaton:
     """The automaton of a node. States are numbers."""
 
     def __init__(self, node: Node, max_terms: int = _MAX_TERMS) -> None:
@@ -72,7 +72,9 @@ class Texts:
         return self._edges[state]
 
     def is_live(self, state: int) -> bool:
-        """Whether a text can be completed from the state. Possibly True by mistake if the node has intersections."""
+        """Whether a text can be completed from the state. Possibly True by mistake if the node has intersections
+        or complements.
+        """
         return state != EMPTY_LANGUAGE if self._automaton is None else state in self._live_states
 
     def longest_match(self, text: str) -> int:

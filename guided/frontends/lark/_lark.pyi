@@ -35,8 +35,8 @@ def terminal_states(
     None: the Python code has to find them, see `native/regex.hpp` and `native/leftmost.hpp`.
 
     Args:
-        bounds: the maximum depth and number of nodes of the pattern, as in `Limits`, and the maximum number of rounds
-            of repetitions that may be unrolled.
+        bounds: the maximum depth and number of nodes of the pattern, as in `Limits`, and the maximum number of
+            character positions that unrolling repetitions may add.
     """
 
 class Texts:
@@ -85,8 +85,8 @@ def read_grammar(
     A grammar in Lark's notation: its terminals, rules, ignored terminals, and the locations of its definitions.
 
     A terminal is its name, expression, whether it is a string, its priority, value, flag, its literal as written or "",
-    whether a text defines it, and its width if that is known. A location is a name, the name as written, the number of
-    the text, and the span.
+    whether the grammar defines or declares it (otherwise it is a literal in a rule), and its width if that is known. A
+    location is a name, the name as written, the number of the text, and the span.
 
     None: the Python code has to read it, see `native/grammar.hpp`.
 

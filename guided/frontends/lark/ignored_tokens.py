@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from guided.errors import UnsupportedError
-from guided.frontends.common.regular_texts import Texts
+from guided.frontends.common.regular_texts import TextAutomaton
 from guided.frontends.common.rule_table import RuleTable
 from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.lark.terminal_texts import find_common_edges
@@ -114,7 +114,7 @@ def _make_pieces(rule: str, node: Node | None) -> list[_Piece]:
     automaton = determinise(node, rule)
     start = (False, automaton.states[automaton.start][1])  # a start state that does not accept the empty string
     states: _States = (*automaton.states, start)
-    is_live = Texts(Automaton(states)).is_live
+    is_live = TextAutomaton(Automaton(states)).is_live
     ends: dict[tuple[tuple[int, int, int], ...], set[int]] = {}
     for number, (accepts, edges) in enumerate(states):
         if accepts:

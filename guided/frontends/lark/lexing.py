@@ -18,7 +18,7 @@ import re._parser as parser  # type: ignore[import-not-found]
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
-from guided.frontends.common.regular_texts import Texts, has_no_dead_ends, keeps_counts
+from guided.frontends.common.regular_texts import TextAutomaton, has_no_dead_ends, keeps_counts
 from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.indentation import Indentation
@@ -170,12 +170,12 @@ def _find_whole_matches(
     loaded_grammar: LoadedGrammar, terminal: LoadedTerminal, texts: TerminalTexts, strings: list[LoadedTerminal]
 ) -> list[LoadedTerminal]:
     """The string terminals of which `terminal` matches the whole string."""
-    if not isinstance(texts, Texts):
+    if not isinstance(texts, TextAutomaton):
         return [each for each in strings if texts.longest_match(each.value) == len(each.value)]
     return [each for each in strings if _matches_whole(loaded_grammar, terminal, texts, each.value)]
 
 
-def _matches_whole(loaded_grammar: LoadedGrammar, terminal: LoadedTerminal, texts: Texts, text: str) -> bool:
+def _matches_whole(loaded_grammar: LoadedGrammar, terminal: LoadedTerminal, texts: TextAutomaton, text: str) -> bool:
     spend()
     try:
         return texts.longest_match(text) == len(text)
@@ -188,7 +188,7 @@ def _matches_whole(loaded_grammar: LoadedGrammar, terminal: LoadedTerminal, text
 def _find_length_bounds(terminal: LoadedTerminal, node: Node) -> tuple[int, int]:
     """The minimum and maximum length of a terminal's texts, as Lark computes them: all unbounded lengths are equal."""
     if terminal.node is not None:
-        texts = Texts(node)
+        texts = TextAutomaton(node)
         return 0 if texts.accepts(texts.start) else 1, int(parser.MAXREPEAT)
     if terminal.is_string:
         return len(terminal.value), len(terminal.value)

@@ -20,7 +20,7 @@ from typing import Final
 
 from guided.errors import LimitExceeded
 from guided.frontends.common.lint_finding import LintFinding
-from guided.frontends.common.regular_texts import Texts
+from guided.frontends.common.regular_texts import TextAutomaton
 from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused_finding
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
@@ -172,12 +172,12 @@ def find_common_text(first: Node, second: Node) -> str | None:
         LimitExceeded: the search takes too many states.
     """
     try:
-        return _search_common(Texts(first), Texts(second))
+        return _search_common(TextAutomaton(first), TextAutomaton(second))
     except TooLarge as error:
         raise LimitExceeded("states", error.limit + 1, error.limit, fixed=True) from None
 
 
-def _search_common(first: Texts, second: Texts) -> str | None:
+def _search_common(first: TextAutomaton, second: TextAutomaton) -> str | None:
     start = (first.start, second.start)
     predecessors: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
     todo = [start]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from guided.frontends.common.regular_texts import Edges, Texts
+from guided.frontends.common.regular_texts import Edges, TextAutomaton
 from guided.frontends.lark import _lark
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Automaton, Node
@@ -19,28 +19,29 @@ __all__ = ["TerminalTexts", "find_common_edges", "make_texts", "share_a_text"]
 
 _MAX_STATES: Final = 10_000
 
-TerminalTexts: TypeAlias = "_lark.Texts | Texts"
+TerminalTexts: TypeAlias = "_lark.Texts | TextAutomaton"
 
 
 def make_texts(node: Node) -> TerminalTexts:
     """The object that represents the texts of a terminal's node."""
-    return _lark.Texts(node.states, node.start) if isinstance(node, Automaton) else Texts(node)
+    return _lark.Texts(node.states, node.start) if isinstance(node, Automaton) else TextAutomaton(node)
 
 
 def share_a_text(first: Node, second: Node, texts: tuple[TerminalTexts, TerminalTexts]) -> bool:
     """Whether some text begins with a text of `first` and with a text of `second`. True if the search is too long.
 
-    `texts`: for each of the two nodes, `make_texts(node)` or `Texts(node)`.
+    `texts`: for each of the two nodes, `make_texts(node)` or `TextAutomaton(node)`.
     """
     left, right = texts
     if isinstance(left, _lark.Texts) and isinstance(right, _lark.Texts):
         return left.share_a_text(right, _MAX_STATES)
     return _share_a_text(
-        left if isinstance(left, Texts) else Texts(first), right if isinstance(right, Texts) else Texts(second)
+        left if isinstance(left, TextAutomaton) else TextAutomaton(first),
+        right if isinstance(right, TextAutomaton) else TextAutomaton(second),
     )
 
 
-def _share_a_text(first: Texts, other: Texts) -> bool:
+def _share_a_text(first: TextAutomaton, other: TextAutomaton) -> bool:
     seen = {(first.start, other.start)}
     todo = list(seen)
     try:

@@ -67,7 +67,7 @@ def build_terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
     if terminal.is_string and terminal.flags <= {"i"} and len(terminal.value) <= _MAX_LITERAL:
         return Automaton(_lark.string_states(terminal.value, bool(terminal.flags), get_alphabet()))
     if not terminal.uses_fullmatch and len(terminal.source) <= limits.spec_length:
-        bounds = limits.depth, limits.nodes, regular_texts.MAX_UNROLLED_ROUNDS
+        bounds = limits.depth, limits.nodes, regular_texts.MAX_UNROLLED_POSITIONS
         states = _lark.terminal_states(terminal.source, get_alphabet(), bounds)
         if states is not None:
             spend(len(states))

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from guided.errors import SpecError
-from guided.frontends.common.regular_texts import Texts
+from guided.frontends.common.regular_texts import TextAutomaton
 from guided.ir.nodes import Length
 from guided.limits import Limits
 from guided.meter import spend
@@ -42,7 +42,7 @@ def find_empty_reason(loaded_grammar: LoadedGrammar, lexer: str | None, limits: 
         if is_terminal
     }
     languages = {
-        name: Texts(build_named_terminal(loaded_grammar, name, limits))
+        name: TextAutomaton(build_named_terminal(loaded_grammar, name, limits))
         for name in sorted(used_names & loaded_grammar.terminals.keys())
     }
     texts = {name: _find_shortest_text(language) for name, language in languages.items()}
@@ -100,7 +100,7 @@ def _make_terminal_error(loaded_grammar: LoadedGrammar, name: str) -> SpecError:
 def _find_lexer_error(
     loaded_grammar: LoadedGrammar,
     rules: Rules,
-    languages: Mapping[str, Texts],
+    languages: Mapping[str, TextAutomaton],
     texts: Mapping[str, str],
     tries_all: bool,
 ) -> SpecError | None:
@@ -140,7 +140,7 @@ def _find_short_output(rules: Rules, start: str, texts: Mapping[str, str]) -> li
     return outputs.get(start, [])
 
 
-def _find_shortest_text(texts: Texts) -> str | None:
+def _find_shortest_text(texts: TextAutomaton) -> str | None:
     """A shortest text; None if there is none."""
     predecessors: dict[int, tuple[int, str]] = {texts.start: (-1, "")}
     todo = [texts.start]

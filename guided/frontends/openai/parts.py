@@ -128,7 +128,9 @@ def merge(part: _JsonObject, rest: _JsonObject) -> _JsonObject | None:
 
 
 def _dependent_groups(schema: _JsonObject) -> Iterator[tuple[str, ...]]:
-    """More groups of keywords that depend on each other, because of one of the keywords in this schema."""
+    """The groups that matter only if the schema has a certain keyword: `unevaluatedItems`, `unevaluatedProperties`, or
+    draft 4's boolean `exclusiveMinimum` or `exclusiveMaximum`.
+    """
     for keyword, others in _UNEVALUATED_KEYWORDS.items():
         if keyword in schema:
             yield (keyword, *others)

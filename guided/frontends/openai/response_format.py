@@ -1,7 +1,8 @@
 """Converts a specification to OpenAI's `response_format`, and back.
 
-In: a JSON Schema, a type, a list of strings to choose from, or an expression that consists of one of these. Out: the
-`response_format` of a request. Its remarks list what strict mode refuses and what was rewritten (strict.py, limits.py).
+In: a JSON Schema, a type, a list of strings to choose from, or an expression that consists of a JSON Schema or a type.
+Out: the `response_format` of a request. Its remarks list what strict mode refuses and what was rewritten (strict.py,
+limits.py).
 
 Cost: linear in the schema, and in the targets of references that are written out. OpenAI's API is not called.
 """
@@ -60,12 +61,12 @@ def to_openai_schema(
 
     Args:
         constraint: a JSON Schema, a type (such as a pydantic class or a dataclass), a list of strings to choose from,
-            or an expression that consists of one of these.
+            or an expression that consists of a JSON Schema or a type.
         name: the name of the schema. None: its title, or "answer" if it has no title.
         description: a description of the schema for the model.
-        strict: True: rewrite the schema for strict mode as far as every answer still satisfies the original. `remarks`
-            lists the changes, and what strict mode still refuses. False: keep the schema, with "strict": false;
-            `remarks` lists what strict mode would change or refuse.
+        strict: True: rewrite the schema for strict mode as far as possible, so that every answer still satisfies the
+            original. `remarks` lists the changes, and what strict mode still refuses. False: keep the schema, with
+            "strict": false; `remarks` lists what strict mode would change or refuse.
 
     Raises:
         SpecError: the constraint is not a JSON Schema, OpenAI does not accept the name, or the description is not a

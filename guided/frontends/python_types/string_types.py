@@ -1,7 +1,7 @@
 r"""Defines how types are written as JSON strings. In: a type, such as `datetime.date`. Out: its schema and its parser.
 
     datetime time    RFC 3339, with an offset              date    RFC 3339
-    timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    as `str` writes them
+    timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    formats uuid, ipv4, ipv6
     Decimal          a plain number, such as "-12.50"      Path PurePath ..   any text
     bytes            any text, encoded as UTF-8, as in pydantic; for base64 use pydantic's Base64Bytes
 

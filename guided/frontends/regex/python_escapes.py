@@ -81,7 +81,7 @@ class PythonCharacters(Reader):
             elif c == "z":
                 hint = "write \\Z for the end of the text"
             elif c == "k":
-                hint = "write (?P=name); back-references are not supported, though"
+                hint = "back-references are not supported: repeat the group's pattern"
             elif in_set:
                 hint = "this escape has no meaning inside a set"
             raise self.error(f"bad escape \\{c}", start, hint=hint)
@@ -120,7 +120,9 @@ class PythonCharacters(Reader):
     # --- sets
 
     def select_class(self, letter: str, *, is_negated: bool = False) -> Ranges:
-        r"""The set of \d, \s, \w, \D, \S or \W. The flags a and u select the set explicitly and prevent narrowing."""
+        r"""The set of \d, \s, \w, \D, \S or \W. The flags a and u select the set explicitly and prevent narrowing
+        (docs/inside/regex.md).
+        """
         if self.flags & (A | U) or not self.is_narrowed(letter, is_negated=is_negated):
             return class_ranges(letter, bool(self.flags & A))
         return complement(plain_class(letter.lower())) if letter.isupper() else plain_class(letter)

@@ -5,7 +5,6 @@ reads them back.
     <parameter=city>
     Oslo
     </parameter>
-
     <parameter=days>
     3
     </parameter>

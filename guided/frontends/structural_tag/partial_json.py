@@ -7,8 +7,8 @@
 An incomplete string is kept as far as it was written. Left out are a name without its value, and a number, `true`,
 `false` or `null` that may continue.
 
-Cost: `read` visits each character once. `certain_prefix` is linear in the nesting depth, and `completed_text` copies
-the text. What it does not do: check the text. It stops at a character that it cannot read.
+Cost: `read` visits each character once. `certain_length_and_closers` is linear in the nesting depth, and
+`completed_text` copies the text. What it does not do: check the text. It stops at a character that it cannot read.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PartialJson:
         return rest
 
     @property
-    def certain_prefix(self) -> tuple[int, str]:
+    def certain_length_and_closers(self) -> tuple[int, str]:
         """The number of characters of the text that are certain, and the text that completes them."""
         closers = "".join(reversed(self._closers))
         if self._in_string and not self._is_name:
@@ -74,7 +74,7 @@ class PartialJson:
 
     def completed_text(self, *, with_unfinished_strings: bool = True) -> str:
         """The certain part of the value as JSON; "" if nothing is certain."""
-        length, closers = self.certain_prefix
+        length, closers = self.certain_length_and_closers
         if not with_unfinished_strings:
             length, closers = self._certain_end, closers.removeprefix('"')
         return self.text[:length] + closers

@@ -1,11 +1,12 @@
 """The state of one request, with the methods of vLLM's `StructuredOutputGrammar`.
 
-In: a matcher and the request's `max_tokens`. Out: rows of vLLM's bitmask, and whether tokens are accepted. Each mask
-leaves enough tokens for the shortest completion, so the answer, including its end token, is complete within
-`max_tokens`. Drafts of speculative decoding are cut at the first token that the grammar or the budget forbids.
+In: a matcher and the request's `max_tokens`. Out: rows of vLLM's bitmask, and whether tokens are accepted. After each
+token that a mask allows, enough of the budget is left for the shortest completion. So the answer, including its end
+token, is complete within `max_tokens`. Drafts of speculative decoding are cut at the first token that the grammar or
+the budget forbids.
 
-Reasoning before the answer counts toward the budget as soon as `follow` reports it. If too few tokens are left for the
-shortest answer, the grammar is still enforced, but the budget cannot be.
+Reasoning before the answer counts toward the budget as soon as `report_output_length` reports it. If too few tokens are
+left for the shortest answer, the grammar is still enforced, but the budget cannot be.
 
 This module does not import vLLM; `plugin.py` checks that the class has the methods that vLLM calls.
 """
@@ -26,7 +27,7 @@ class GuidedGrammar:
 
     Args:
         matcher: a matcher that has not accepted anything yet.
-        max_tokens: the token budget of the answer, including its end token; None: no budget.
+        max_tokens: the token budget of the request: reasoning, answer and end token; None: no budget.
     """
 
     def __init__(self, matcher: GrammarMatcher, max_tokens: int | None = None) -> None:
@@ -44,9 +45,12 @@ class GuidedGrammar:
                 return False
         return True
 
-    def follow(self, output_length: int) -> None:
-        """Record that all accepted tokens are final. `output_length`: the number of tokens so far, including
-        reasoning."""
+    def report_output_length(self, output_length: int) -> None:
+        """Compute the length of the reasoning. All accepted tokens must be final, that is, no drafts are among them.
+
+        Args:
+            output_length: the number of tokens so far, including reasoning.
+        """
         if not self.matcher.is_terminated():
             self._reasoning_length = output_length - self.matcher.steps
 

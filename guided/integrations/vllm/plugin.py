@@ -123,7 +123,7 @@ def _report_tokens(accept: Callable[..., bool]) -> Callable[..., bool]:
         result = accept(self, request, new_token_ids)
         output_request = request.structured_output_request
         if output_request is not None and isinstance(grammar := output_request.grammar, GuidedGrammar):
-            grammar.follow(request.num_output_tokens)
+            grammar.report_output_length(request.num_output_tokens)
         return result
 
     return accept_and_report

@@ -6,9 +6,10 @@
 //
 // How: 32 adjacent numbers of x become 8-bit integers with one scale; the greatest magnitude becomes 127. A lane of a
 // vector computes an output. Over a group of columns, it adds products of integers, which is exact in any order. Then,
-// in float32 and in the order of the groups, it adds this sum times both scales, and the offset times the sum of x. So
-// the bits depend neither on other rows nor on threads. Between processors, they depend only on whether multiplication
-// and addition are fused. A few rows share the unpacked weights in registers.
+// in float32 and in the order of the groups, it adds this sum times the scales of x and of the weights' block, and the
+// block's offset (block_format.hpp) times the sum of x. So the bits depend neither on other rows nor on threads.
+// Between processors, they depend only on whether multiplication and addition are fused. A few rows share the unpacked
+// weights in registers.
 //
 // Cost: rows * outs * ins multiplications, four per lane and instruction if the processor has such an instruction. The
 // weights are read once for a few hundred rows. Since x is rounded to 8 bits, the product is not suitable for training.

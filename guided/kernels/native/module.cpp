@@ -48,7 +48,8 @@ class Batch {
     for (const auto& [keys, values, layers, layer_stride, slot_count, slots_address, start, total, first, count] :
          rows) {
       if (first < 0 || count < 0 || count > total || first > kMaxSize)
-        throw std::out_of_range("a span must consist of the last positions of its sequence");
+        throw std::out_of_range(
+            "the new positions must be the last ones of their sequence, and the query row must be from 0 to 2**31");
       const int64_t* copied_slots =
           slots_address ? copy_slots(reinterpret_cast<const int64_t*>(*slots_address), total, slot_count) : nullptr;
       if (copied_slots == nullptr && (start < 0 || start > slot_count || total > slot_count - start))
@@ -73,7 +74,7 @@ class Batch {
     const Kind kind{scale, softcap, window.value_or(std::numeric_limits<int64_t>::max())};
     if (kind.window < 1) throw std::invalid_argument("a window must contain at least one position");
     if (layer < 0 || layer >= layers_) throw std::out_of_range("there is no such layer");
-    if (queries != queries_) throw std::out_of_range("the number of queries does not match the spans");
+    if (queries != queries_) throw std::out_of_range("the number of queries does not match the new positions");
     if (stored_ == 1)
       half_ ? run_as<bfloat16, int8_t>(kind, layer, q, q_stride, out, threads)
             : run_as<float, int8_t>(kind, layer, q, q_stride, out, threads);
@@ -205,12 +206,14 @@ void pack_rows(bool half, uintptr_t x, int64_t stride, uintptr_t out, int64_t ro
 
 namespace {
 
-// Every function has its docstring here; `make stubs` writes guided/kernels/_kernels.pyi from them.
-constexpr auto kModule = R"(Kernels for rows on a CPU. They take addresses and sizes, and do not check them.
+// The docstrings, except that of choose_rows (bind_choose.cpp). `make stubs` writes guided/kernels/_kernels.pyi from
+// them.
+constexpr auto kModule = R"(Kernels for rows on a CPU.
 
-The caller (guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive.
-`half`: whether numbers are bfloat16 instead of float32. Rows are contiguous unless a stride is given; strides are
-counted in numbers. All functions run without the GIL.)";
+They take addresses, which they cannot check, and sizes, most of which they do not check. The caller
+(guided/kernels/__init__.py, guided/attention/slots.py) checks shapes and types and keeps the memory alive. `half`:
+whether numbers are bfloat16 instead of float32. Rows are contiguous unless a stride is given; strides are counted in
+numbers. Functions release the GIL while they compute.)";
 
 constexpr auto kMultiply = R"(Write `x @ weights.T + bias` to `out`.
 
@@ -238,8 +241,8 @@ constexpr auto kMultiplyBlocks = R"(Write `x @ weights.T + bias` to `out`.
 Args:
     half: whether x, bias and out are bfloat16 instead of float32.
     x: address of (rows, columns).
-    bias: address of (weights,); 0: none.
-    out: address of (rows, weights).
+    bias: address of (outs,); 0: none.
+    out: address of (rows, outs). `outs` is the number of rows of the matrix.
     threads: the maximum number of threads. It does not affect the results.)";
 
 constexpr auto kBlockValues = R"(Write rows to `out` as float32 (count, columns).
@@ -264,7 +267,7 @@ Args:
     x: address of (rows, 2 * size): gate, then up.
     out: address of (rows, size).)";
 
-constexpr auto kGeglu = R"(Write `gate * P(X <= gate) * up` to `out`, with the tanh approximation.
+constexpr auto kGeglu = R"(Write `gelu(gate) * up` to `out`, with the tanh approximation (see `gelu`).
 
 Args:
     x: address of (rows, 2 * size): gate, then up.
@@ -284,10 +287,12 @@ Args:
 
 constexpr auto kRotate = R"(Rotate heads in place: (a, b) becomes (a cos - b sin, b cos + a sin).
 
+a and b are the numbers i and i + turned / 2 of a head.
+
 Args:
     x: address of (rows, heads, size); rows are `stride` numbers apart.
     cos: address of (rows, turned).
-    sin: address of (rows, turned), including the sign.
+    sin: address of (rows, turned); its first half is negated (models/rotary.py).
     turned: the number of numbers at the beginning of each head that are rotated, a and b together.)";
 
 constexpr auto kPack = R"(Quantise heads to 8 bits.
@@ -306,9 +311,10 @@ Args:
     half: whether queries and output are bfloat16 instead of float32.
     stored: bytes per number of keys and values: 4 (float32), 2 (bfloat16) or 1 (int8, see `pack`).
     rows: one tuple per sequence: the address of the keys of layer 0; the address of the values of layer 0; the
-        number of layers; the numbers between two layers; the number of slots in the cache; the address of the
-        sequence's slots as int64, or None if they are consecutive; the first slot if they are consecutive; the
-        number of positions; the query row of the first new position; the number of new positions.
+        number of layers; the distance between two layers, in numbers; the number of slots in the cache; the
+        address of the sequence's slots as int64, or None if they are consecutive; the first slot if they are
+        consecutive; the number of positions; the query row of the first new position; the number of new
+        positions.
 
 Raises:
     ValueError: the numbers of heads or the types do not fit together.

@@ -1,18 +1,19 @@
 """A cache in CPU memory, for contexts that exceed the memory of the compute device.
 
-Every sequence has blocks on the CPU (manager.py). A forward pass copies the blocks to the device one after the other,
-through a ring of N slots (ring.py), and attends to each block while the next blocks are being copied. This module
-determines the segments and their order (`segments`). attention/segments.py attends to them and merges the results.
+A sequence's blocks are on the CPU, except up to `device_blocks` blocks of all sequences together (manager.py). A
+forward pass copies the blocks on the CPU to the device one after the other, through a ring of N slots (ring.py), and
+attends to each block while the next blocks are being copied. This module determines the segments and their order
+(`segments`). attention/segments.py attends to them and merges the results.
 
 A step with fewer tokens than a block, all within one block, is a decoding step: the growing block stays in slot 0 from
 step to step, and is copied to the CPU when it is full. A step with at least a block of tokens, or with tokens in
 several blocks, is a prefill step: block i of the sequence is written to slot i mod N, and is copied to the CPU after
 attention to it, layer by layer. Loads for the next layer begin before the current layer has ended.
 
-Device memory: N blocks, independent of the number and lengths of sequences. Cost of a step: each sequence's keys and
-values cross the bus once. Within a layer, sequences use the ring one after the other. If several sequences decode at
-the same time, they take turns in slot 0, so each sequence also stores its new positions and loads its last block, in
-each layer and step. Prefixes are not reused; forks share blocks.
+Device memory: N + `device_blocks` blocks, independent of the number and lengths of sequences. Cost of a step: the keys
+and values on the CPU cross the bus once. Within a layer, sequences use the ring one after the other. If several
+sequences decode at the same time, they take turns in slot 0, so each sequence also stores its new positions and loads
+its last block, in each layer and step. Prefixes are not reused; forks share blocks.
 """
 
 from __future__ import annotations
@@ -213,8 +214,8 @@ class _OffloadPlan:
         k, v = self._slots.read(slot_range, layer, stop)
         return KVView(k.unsqueeze(0), v.unsqueeze(0), slice(0, len(k)))
 
-    def _block_positions(self, numbers: Iterable[int]) -> list[range]:
-        return [range(number * self._block_size, (number + 1) * self._block_size) for number in numbers]
+    def _block_positions(self, block_indices: Iterable[int]) -> list[range]:
+        return [range(index * self._block_size, (index + 1) * self._block_size) for index in block_indices]
 
     def _start_loads(self, layer: int, index: int) -> None:
         """Prepare the slot that is written first, and start the first loads."""
@@ -238,7 +239,8 @@ class _OffloadPlan:
             slots.load(turn.slot, layer, plan.loaded_blocks[turn.item], self._block_size)
 
     def _write(self, layer: int, plan: _SequencePlan, span: _Span, k: Tensor, v: Tensor) -> None:
-        if span.begin_token == span.end_token:  # nothing to write; a fork may have written later positions of the block
+        # An empty write would mark the positions after `start` as unwritten, although a fork may have written them.
+        if span.begin_token == span.end_token:
             return
         new = slice(span.begin_token, span.end_token)
         if plan.is_decode and not span.block.on_device:

@@ -160,7 +160,7 @@ class _Block:
             gate_up=w.matrix(*map(p.rows, self._gate_up())),
             down=w.matrix(p.columns(w.take_rows(self._name(names.down), c.dim, c.hidden))),
             qkv_bias=w.put(*map(p.entries, biases)) if biases else None,
-            output_bias=output_bias if p.tensor.rank == 0 else None,  # added once in the sum over ranks
+            output_bias=output_bias if p.tensor_group.rank == 0 else None,  # added once in the sum over ranks
             **weights,
         )
 
@@ -214,7 +214,7 @@ def own_config_of(config: DecoderConfig, parallel: Parallel, location: str) -> D
     Raises:
         UnsupportedError: the model cannot be split into this many parts.
     """
-    c, ranks = config, parallel.tensor.size
+    c, ranks = config, parallel.tensor_group.size
     if ranks > 1 and c.qk_norm == "projection":
         reason, hint = "norms over all heads cannot be split across ranks", "use pipeline_parallel instead"
         raise UnsupportedError(reason, pointer=location, hint=hint)

@@ -187,7 +187,7 @@ class SampleReader:
         """How to turn the text so far into valid JSON: keep its first `length` characters, and append `end`."""
         if self._json is None:
             return None
-        length, end = self._json.certain_prefix
+        length, end = self._json.certain_length_and_closers
         return {"length": length, "end": end}
 
     def _emit_echo(self, event: StreamEvent) -> list[Delta]:

@@ -159,7 +159,7 @@ bool ComposedStates::mask(int32_t state, uint32_t* row) {
   return true;
 }
 
-bool ComposedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
+bool ComposedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& is_budget_bound) {
   StatesLock lock(*this);
   const int64_t needed = locked_distance(state) + 1, max_rest = max_tokens - 2;  // without this token and the end token
   if (max_tokens < needed) {
@@ -171,17 +171,17 @@ bool ComposedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_token
   for (const Spot& spot : spots(state)) {
     const int64_t part_budget = max_tokens - graph_.tokens_after(spot.occurrence);
     if (part(spot.occurrence).distance(spot.state) + 1 <= part_budget) {
-      part(spot.occurrence).budget_mask(spot.state, part_row.data(), part_budget, bound);
+      part(spot.occurrence).budget_mask(spot.state, part_row.data(), part_budget, is_budget_bound);
       for (size_t i = 0; i < part_row.size(); ++i) row[i] |= part_row[i];
     } else {
-      bound = true;
+      is_budget_bound = true;
     }
     for (LeavingTokens::LeavingToken& leaving_token : leaving_.find(spot)) {
       if (leaving_token.distance < 0) leaving_token.distance = distance_from(leaving_token.to);
       if (leaving_token.distance <= max_rest)
         set_bit(row, leaving_token.token);
       else
-        bound = true;
+        is_budget_bound = true;
     }
   }
   set_end_tokens(accepting(state), row);

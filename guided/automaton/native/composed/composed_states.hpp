@@ -37,7 +37,7 @@ class ComposedStates final : public States {
   int32_t after_bytes(int32_t state, std::string_view bytes) override;
   bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const override;
   bool mask(int32_t state, uint32_t* row) override;
-  bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) override;
+  bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& is_budget_bound) override;
   int64_t distance(int32_t state) override;
   std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) override;
   std::vector<int32_t> shortest(int32_t state, size_t limit) override;

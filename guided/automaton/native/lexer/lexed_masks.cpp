@@ -91,9 +91,9 @@ int64_t LexedMasks::max_rest_after(int32_t place, const Table& table) {
   return max_rest;
 }
 
-// Returns the maximum number of tokens that are needed after a token that ends within a lexeme of the table; kNever if
-// some such lexeme cannot become any terminal that the parser accepts. `only_lines`: consider only lexemes that can
-// become nothing but lines, or spaces before a line.
+// Returns an upper bound on the number of tokens that are needed after a token that ends within a lexeme of the table;
+// kNever if none is known for some such lexeme. `only_lines`: consider only lexemes that can become nothing but lines,
+// or spaces before a line.
 int64_t LexedMasks::max_rest_staying(int32_t place, const Table& table, bool only_lines) {
   int64_t max_rest = 0;
   for (const LexerTables::Profile& profile : table.profiles) {
@@ -230,13 +230,13 @@ bool LexedMasks::follow_rest(int32_t next_place, const LexerTables::End& end, Pe
     for (const Table* group_table : tables[i]->group_tables)
       tables.push_back(group_table);  // GCC 13 warns about `insert` here
     if (!tables[i]->group_tables.empty()) continue;
-    const Share& rest = share(top(next_place), *tables[i]);
-    is_usable = rest.is_usable && tables[i]->unproven.empty();
+    const Share& next_share = share(top(next_place), *tables[i]);
+    is_usable = next_share.is_usable && tables[i]->unproven.empty();
     if (is_usable) out.tokens.push_back(&tables[i]->stay);
-    out.tokens.insert(out.tokens.end(), rest.tokens.begin(), rest.tokens.end());
-    std::vector<std::pair<int32_t, PendingSequence>> sequence_ends;  // by sequence of `rest`: the place after it
-    sequence_ends.reserve(rest.sequences.size());
-    for (const Sequence& each : rest.sequences) {
+    out.tokens.insert(out.tokens.end(), next_share.tokens.begin(), next_share.tokens.end());
+    std::vector<std::pair<int32_t, PendingSequence>> sequence_ends;  // by sequence of `next_share`: the place after it
+    sequence_ends.reserve(next_share.sequences.size());
+    for (const Sequence& each : next_share.sequences) {
       auto [from, prefix] = each.prefix < 0
                                 ? std::pair{next_place, &sequence}
                                 : std::pair{sequence_ends[each.prefix].first, &sequence_ends[each.prefix].second};

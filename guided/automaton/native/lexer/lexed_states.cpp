@@ -111,7 +111,7 @@ bool LexedStates::mask(int32_t state, uint32_t* row) {
   return true;
 }
 
-bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
+bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& is_budget_bound) {
   {
     StatesLock lock(*this);
     const int64_t max_rest = max_tokens - 2;  // without this token and the end token
@@ -121,7 +121,7 @@ bool LexedStates::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, 
         lock.unlock();
         throw BudgetFailure(needed_tokens, max_tokens);
       }
-      bound = true;
+      is_budget_bound = true;
       std::fill(row, row + vocabulary_->words, 0);
       masks_.fill(state, max_rest, row);
       return true;

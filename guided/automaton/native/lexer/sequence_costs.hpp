@@ -12,15 +12,16 @@
 //
 //     kWord       a terminal was read, or may have been: anything but an INDENT may follow
 //     kNewline    a newline of any width: an INDENT, a DEDENT, or a text that ends the newline may follow
-//     kLine       a line has begun: a text that ends the newline may follow, or the end
+//     kLine       after the INDENT of a newline, or after a newline whose INDENT and DEDENTs have all been read: a text
+//                 that ends the newline may follow, or the end of the text
 //     kDedent     a DEDENT after a newline: like kLine, and another DEDENT may follow
 //     kEnd        a DEDENT after anything else: only more DEDENTs may follow
 //     kSpace      an ignored text with which a newline could have begun: no newline may follow
 //
 // The weight of a newline grows with its width. *Prices* are the weights of a newline in the position's own block, in a
-// block nested in it, and so on; the length of the list limits the nesting. After a block has ended, the rest of its
-// rule is still weighed at the block's price. So a weight computed outside a block is never less than one computed
-// inside the block.
+// block nested in it, and so on; the length of the list limits the nesting. From a position before a block, what
+// follows the block in the rule is weighed at the block's (higher) price. So the weight from outside is never below the
+// one that is computed once the block has been entered.
 //
 // Cost: passes over the positions until nothing changes, for each list of prices. Real vocabularies have few such
 // lists.

@@ -56,8 +56,8 @@ class States {
   virtual bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const = 0;
   virtual bool mask(int32_t state, uint32_t* row) = 0;
   // Like `mask`, without the tokens after which the output cannot end within `max_tokens` tokens, including this token
-  // and the end token. `bound`: set if the budget may have removed tokens.
-  virtual bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) = 0;
+  // and the end token. `is_budget_bound`: set if the budget may have removed tokens.
+  virtual bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& is_budget_bound) = 0;
   // A number of tokens, without the end token, that suffices after any token of the mask. -1: not computed yet.
   virtual int64_t known_rest(int32_t) const { return -1; }
   // The number of tokens to the end of the output, without the end token.

@@ -68,7 +68,7 @@ bool Workspace::mask(int32_t state, uint32_t* row) {
   return !recipe->everything;
 }
 
-bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) {
+bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& is_budget_bound) {
   // A budget that cannot remove any token needs no budget mask.
   auto is_plenty = [&](int64_t rest) { return rest >= 0 && rest <= max_tokens - 2; };
   bool masks_something = true;
@@ -86,7 +86,7 @@ bool Workspace::budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bo
       }
       const int64_t max_rest = max_tokens - 2;  // without this token and the end token
       if (budgets.reach(state) > max_rest) {
-        bound = true;
+        is_budget_bound = true;
         budgets.fill(state, max_rest, row);
         for (int32_t token : controls(state))
           if (completions.distance(arena.step_token(state, token)) <= max_rest) set_bit(row, token);

@@ -39,7 +39,7 @@ class Workspace final : public States {
   int32_t token_ended(int32_t state) override;
   bool known_mask(int32_t state, uint32_t* row, bool& masks_something) const override;
   bool mask(int32_t state, uint32_t* row) override;
-  bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& bound) override;
+  bool budget_mask(int32_t state, uint32_t* row, int64_t max_tokens, bool& is_budget_bound) override;
   int64_t known_rest(int32_t state) const override { return least_rests.get(state); }
   int64_t distance(int32_t state) override;
   std::tuple<int64_t, int64_t, int64_t> rests(int32_t state) override;
@@ -102,8 +102,8 @@ class CompiledRules final : public CompiledInto<Workspace> {
   // end. Otherwise, pruning has removed everything without an end.
   bool can_end();
   size_t positions() const override { return grammar()->positions.size(); }
-  // Does not count rules that no text reaches. They have no positions, and do not exist if their callers come from a
-  // cache.
+  // Does not count rules that no text reaches. They have no positions. If the rules that call them come from the cache,
+  // the grammar does not even contain them, so counting them would give different numbers for the same specification.
   size_t rules() const override {
     const std::shared_ptr<const Grammar> current = grammar();
     return static_cast<size_t>(std::ranges::count_if(current->rules, [](const Rule& rule) { return rule.size > 0; }));

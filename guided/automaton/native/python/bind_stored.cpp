@@ -150,10 +150,10 @@ class LexerCompiler {
     const std::optional<IndentationValues> indentation = read_indentation(in.next());
     const LexerContextList by_marks = read_contexts(in);
     const bool contextual = in.next();
-    const LexerContextList rows = read_rows(in);
+    const LexerContextList lalr_rows = read_lalr_rows(in);
     const std::vector<int32_t> control(terminals.size(), -1);
     return make_lexer(rules, patterns, is_ignored, read_keywords(terminals, patterns), control, by_marks, contextual,
-                      rows, indentation, vocabulary_, std::get<2>(limits_), std::get<4>(limits_));
+                      lalr_rows, indentation, vocabulary_, std::get<2>(limits_), std::get<4>(limits_));
   }
 
  private:
@@ -220,7 +220,7 @@ class LexerCompiler {
     }
     return out;
   }
-  LexerContextList read_rows(FieldReader& in) const {
+  LexerContextList read_lalr_rows(FieldReader& in) const {
     LexerContextList out;
     for (uint32_t count = in.next(); count > 0; --count) {
       std::vector<int32_t> tried = read_terminals(in);
@@ -297,7 +297,8 @@ Args:
     max_nodes: the limit on nodes.
 
 Raises:
-    ValueError: the table is malformed, or has rare parts. Python's reader distinguishes these cases.)";
+    ValueError: the table is malformed, or only Python's reader can read it (stored_table.hpp). Python's reader
+        distinguishes these cases.)";
 
 constexpr auto kCompileRules = R"(Compile the grammar, which must not have a lexer.
 

@@ -7,9 +7,10 @@
 //   - whether values that a token writes completely have been seen;
 //   - the few unsure tokens, step by step. If there are many, for example because few values are left, a walk of the
 //     vocabulary along the seen values finds the refused tokens instead.
-// If all entries are unbounded strings, as member names nearly always are, an unseen value is always left. Then only a
-// token with at least three quotation marks can end a second entry. Between two entries, if a token contains exactly
-// one complete string and no escapes, this string is looked up.
+// If all entries are unbounded strings, as member names nearly always are, an unseen value is always left. Then, inside
+// an entry, only tokens with at least three quotation marks are tried step by step: no other token can also end a
+// second entry. Between two entries, if a token contains exactly one complete string and no escapes, this string is
+// looked up.
 //
 // Cost: proportional to what the tokens and the seen values have in common, however many seen values there are.
 #include <algorithm>

@@ -97,7 +97,7 @@ bool LineWalk::derive(const SiblingTable& other) {
   const auto& lines = trie_.lines();
   const int32_t end = lines[0].skip;
   int32_t lines_left = kMaxDifferentLines;
-  std::vector<SharedLines> shared_lines;
+  std::vector<SharedPayloads> shared_payloads;
   table_.take_most(table_.set_number({}), other.table->staying.dense, {});
   std::vector<std::pair<int32_t, int32_t>> pairs(kUsualDepth);  // by depth: the points of the two walks
   pairs[0] = {0, points_.position(other.pos)};
@@ -110,7 +110,7 @@ bool LineWalk::derive(const SiblingTable& other) {
     const int32_t to = step(from, line.byte), other_to = step(other_from, line.byte);
     if (to == other_to || to == WalkPoints::kNowhere) {
       if (to == other_to)
-        shared_lines.push_back({line.payload_lo, subtree_end, line.depth});
+        shared_payloads.push_back({line.payload_lo, subtree_end, line.depth});
       else
         table_.drop(line.payload_lo, subtree_end);
       i = line.skip;
@@ -121,7 +121,7 @@ bool LineWalk::derive(const SiblingTable& other) {
       return false;
     }
     if (subtree_end - line.payload_lo > kFewTokens && points_agree(to, other_to, trie_.classes_below(i))) {
-      shared_lines.push_back({line.payload_lo, subtree_end, line.depth});
+      shared_payloads.push_back({line.payload_lo, subtree_end, line.depth});
       i = line.skip;
       continue;
     }
@@ -131,18 +131,18 @@ bool LineWalk::derive(const SiblingTable& other) {
     table_.drop(line.payload_lo, lines[i].payload_lo);
     table_.take(points_.look_up(to), line.payload_lo, lines[i].payload_lo);
   }
-  copy_remainders(*other.table, shared_lines);
+  copy_remainders(*other.table, shared_payloads);
   return true;
 }
 
 // Copies the remainders of the tokens below shared lines, at which both walks are at the same point or at points that
 // agree.
-void LineWalk::copy_remainders(const TokenTable& other, const std::vector<SharedLines>& shared_lines) {
+void LineWalk::copy_remainders(const TokenTable& other, const std::vector<SharedPayloads>& shared_payloads) {
   for (const Remainder& r : other.entries) {
     const int32_t payload = trie_.payload_index(r.token);
-    auto it = std::upper_bound(shared_lines.begin(), shared_lines.end(), payload,
-                               [](int32_t p, const SharedLines& s) { return p < s.from; });
-    if (it != shared_lines.begin() && payload < (--it)->to && it->depth <= r.depth) table_.leave_as(r);
+    auto it = std::upper_bound(shared_payloads.begin(), shared_payloads.end(), payload,
+                               [](int32_t p, const SharedPayloads& s) { return p < s.from; });
+    if (it != shared_payloads.begin() && payload < (--it)->to && it->depth <= r.depth) table_.leave_as(r);
   }
 }
 

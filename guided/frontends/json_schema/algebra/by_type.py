@@ -1,9 +1,10 @@
 """Expands conjunctions type by type, if their alternatives would multiply. In: a goal. Out: shapes whose union is the
 goal.
 
-The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. For scalars, set
-operations evaluate what remains. For arrays, it is multiplied out. For objects, it becomes one shape: the requirements
-common to all objects, and the others as its `formula`, a condition on the members (`conditional.py`).
+The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. For null,
+booleans and strings, set operations evaluate what remains. For numbers and arrays, it is multiplied out. For objects,
+it becomes one shape: the requirements common to all objects, and the others as its `formula`, a condition on the
+members (`conditional.py`).
 
 Cost: linear in the schemas; for arrays and numbers, the product of their alternatives.
 """
@@ -70,12 +71,12 @@ class ShapesByType:
     def _normal_form(self, formula: Formula, start: Shape, max_nodes: int | None = None) -> list[Shape]:
         """The shapes of a formula for one type, multiplied out. `max_nodes` bounds the nodes (None: `Limits.nodes`)."""
         shapes = normal_form(
-            formula, self._complement_of_type, self._expander.narrow_or_none, start, max_nodes or self._limits.nodes
+            formula, self._complement_within_type, self._expander.narrow_or_none, start, max_nodes or self._limits.nodes
         )
         return [shape for base in shapes for shape in self._expander.resolve_obligations(base)[0]]
 
-    def _complement_of_type(self, leaf: Leaf) -> Iterator[Formula]:
-        """The complement of a leaf of one type, as alternatives."""
+    def _complement_within_type(self, leaf: Leaf) -> Iterator[Formula]:
+        """The complement of a leaf within its type, as alternatives."""
         negation, (name,) = self._expander.reader.negation, leaf.shape.types
         if leaf.shape.values is not None:
             constants = (negation.constant(value, leaf.schema) for value in leaf.shape.values)

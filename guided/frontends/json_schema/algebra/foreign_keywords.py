@@ -15,7 +15,7 @@ def check_foreign(schema: Schema, keyword: str) -> None:
     declared, and `additionalItems` without a list of items.
     """
     draft, definition = schema.document.draft, KEYWORDS[keyword]
-    if definition.status is Status.ANNOTATION:
+    if definition.status is Status.NOT_ENFORCED_ALONE:
         return
     if keyword == "additionalItems" and not isinstance(schema.value.get("items"), list):  # type: ignore[union-attr]
         return  # without a list of items, it has no effect in any draft

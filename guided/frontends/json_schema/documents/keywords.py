@@ -1,7 +1,8 @@
 """The vocabularies of JSON Schema, draft4 to 2020-12: the draft of each keyword, and how the reader handles it.
 
-Contains one table, and data derived from it. A name that is not in the table is unknown to every draft. It has no
-effect, as the standard requires, and is reported (`unenforced.py`).
+Contains a table of the keywords, data derived from it, the drafts' URIs and vocabularies, and names that other
+standards define. A name that is not in the table is unknown to every draft. It has no effect, as the standard requires,
+and is reported unless it is purely descriptive (`unenforced.py`).
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ DRAFT_URIS = {
 
 
 class Status(Enum):
-    """What the reader does with a keyword."""
+    """Whether the reader enforces a keyword by itself, unlike annotations, identifiers, definitions, and keywords that
+    only extend another one (`then`).
+    """
 
     ENFORCED = auto()
-    ANNOTATION = auto()
+    NOT_ENFORCED_ALONE = auto()
 
 
 class SubschemaForm(Enum):
@@ -72,7 +75,7 @@ def _plain_keywords(
     return {name: Keyword(status, SubschemaForm.NOTHING, first_draft, last_draft) for name in names}
 
 
-_E, _A = Status.ENFORCED, Status.ANNOTATION
+_E, _N = Status.ENFORCED, Status.NOT_ENFORCED_ALONE
 
 KEYWORDS: dict[str, Keyword] = {
     **_plain_keywords(_E, "type", "enum", "required", "pattern", "format", "multipleOf"),
@@ -92,11 +95,11 @@ KEYWORDS: dict[str, Keyword] = {
     "oneOf": Keyword(_E, SubschemaForm.LIST),
     "not": Keyword(_E, SubschemaForm.SCHEMA),
     "if": Keyword(_E, SubschemaForm.SCHEMA, first_draft="draft7"),
-    "then": Keyword(_A, SubschemaForm.SCHEMA, first_draft="draft7"),
-    "else": Keyword(_A, SubschemaForm.SCHEMA, first_draft="draft7"),
+    "then": Keyword(_N, SubschemaForm.SCHEMA, first_draft="draft7"),
+    "else": Keyword(_N, SubschemaForm.SCHEMA, first_draft="draft7"),
     "contains": Keyword(_E, SubschemaForm.SCHEMA, first_draft="draft6"),
-    "minContains": Keyword(_A, first_draft="2019-09"),
-    "maxContains": Keyword(_A, first_draft="2019-09"),
+    "minContains": Keyword(_N, first_draft="2019-09"),
+    "maxContains": Keyword(_N, first_draft="2019-09"),
     "propertyNames": Keyword(_E, SubschemaForm.SCHEMA, first_draft="draft6"),
     "patternProperties": Keyword(_E, SubschemaForm.MAP),
     "dependencies": Keyword(_E, SubschemaForm.MAP_OF_SCHEMAS_OR_NAMES),  # kept after draft7 for compatibility
@@ -107,16 +110,16 @@ KEYWORDS: dict[str, Keyword] = {
     **_plain_keywords(_E, "$ref"),
     **_plain_keywords(_E, "$dynamicRef", first_draft="2020-12"),
     **_plain_keywords(_E, "$recursiveRef", first_draft="2019-09", last_draft="2019-09"),
-    "$defs": Keyword(_A, SubschemaForm.MAP),
-    "definitions": Keyword(_A, SubschemaForm.MAP),
-    **_plain_keywords(_A, "id", last_draft="draft4"),
-    **_plain_keywords(_A, "$id", first_draft="draft6"),
-    **_plain_keywords(_A, "$anchor", first_draft="2019-09"),
-    **_plain_keywords(_A, "$dynamicAnchor", first_draft="2020-12"),
-    **_plain_keywords(_A, "$recursiveAnchor", first_draft="2019-09", last_draft="2019-09"),
-    **_plain_keywords(_A, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
-    **_plain_keywords(_A, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
-    "contentSchema": Keyword(_A, SubschemaForm.SCHEMA, first_draft="2019-09"),
+    "$defs": Keyword(_N, SubschemaForm.MAP),
+    "definitions": Keyword(_N, SubschemaForm.MAP),
+    **_plain_keywords(_N, "id", last_draft="draft4"),
+    **_plain_keywords(_N, "$id", first_draft="draft6"),
+    **_plain_keywords(_N, "$anchor", first_draft="2019-09"),
+    **_plain_keywords(_N, "$dynamicAnchor", first_draft="2020-12"),
+    **_plain_keywords(_N, "$recursiveAnchor", first_draft="2019-09", last_draft="2019-09"),
+    **_plain_keywords(_N, "$schema", "$vocabulary", "$comment", "title", "description", "default", "examples"),
+    **_plain_keywords(_N, "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"),
+    "contentSchema": Keyword(_N, SubschemaForm.SCHEMA, first_draft="2019-09"),
 }
 
 CONTENT_KEYWORDS = ("contentEncoding", "contentMediaType")
@@ -129,8 +132,8 @@ ENFORCED_KEYWORDS = {
     | frozenset(CONTENT_KEYWORDS if draft == "draft7" else ())
     for draft in DRAFTS
 }
-"""Draft -> the keywords of all drafts that constrain values, and in draft 7 the content keywords. All other names are
-annotations, or unknown.
+"""Draft -> the keywords, of any draft, that constrain values by themselves; in draft 7 also the content keywords.
+Keywords that only extend another one (`then`) are not in it.
 """
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -160,7 +163,9 @@ VOCABULARIES: dict[str, dict[str, tuple[str, ...]]] = {
         "content": (),
     },
 }
-"""Draft -> vocabulary -> its keywords that constrain values. The core vocabulary cannot be left out."""
+"""Draft -> vocabulary -> its keywords that constrain values. The core vocabulary lists none, because no dialect can
+leave it out.
+"""
 
 
 def _is_known(keyword: Keyword, draft: str) -> bool:
@@ -178,14 +183,14 @@ SUBSCHEMA_FORMS = {
 }
 """Draft -> its keywords that contain schemas -> where in the value they are."""
 
-_EXTENDED_KEYWORDS = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
-CONSTRAINING_KEYWORDS = frozenset(_EXTENDED_KEYWORDS).union(
+_EXTENSIONS = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+CONSTRAINING_KEYWORDS = frozenset(_EXTENSIONS).union(
     *(names - frozenset(CONTENT_KEYWORDS) for names in ENFORCED_KEYWORDS.values())
 )
 """The keywords that constrain values, by themselves or together with the keyword that they extend."""
 
 NEEDED_KEYWORDS: dict[str, dict[str, str]] = {
-    draft: {**_EXTENDED_KEYWORDS, "additionalItems": "items"}
+    draft: {**_EXTENSIONS, "additionalItems": "items"}
     | ({"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} if draft == "draft4" else {})
     for draft in DRAFTS
 }

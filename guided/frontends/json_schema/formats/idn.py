@@ -8,11 +8,13 @@ labels of a name if one of them is written from right to left. Joining types and
 
 Two properties are not decided, because they need an automaton that is too large: whether a U-label is in NFC, and its
 length in Punycode. A U-label has at most 57 characters, since longer ones exceed 63 in Punycode. A name with a U-label
-may exceed 253. Labels that begin with `xn--` are refused, as in `hostname`. ASCII labels with two hyphens at positions
-3 and 4 are reserved.
+is not held to the 253 characters of a host name either.
 
-idn-email is RFC 6531, section 3.3: `email`, with characters beyond ASCII before the `@` and U-labels after it. Its
-bound of 64 counts characters, not octets. The whole address has no bound.
+idn-hostname refuses ASCII labels with hyphens at positions 3 and 4, which are reserved; among them are all labels that
+begin with `xn--`. idn-email allows them, as `email` does.
+
+idn-email is RFC 6531, section 3.3: `email`, with characters beyond ASCII before the `@` and U-labels after it. The part
+before the `@` has at most 64 characters, where `email` counts octets. The whole address has no bound.
 
 Cost: about 0.2 s in each grammar, because the classes of characters are large. The complements of these formats exceed
 the default limits.
@@ -61,7 +63,8 @@ _NEUTRAL: Ranges = (
 )  # fmt: skip
 _STRONG_MARKS: Ranges = ((0xCBF, 0xCBF), (0xCC6, 0xCC6), (0x11A07, 0x11A08), (0x11C3F, 0x11C3F))
 
-# Ranges as gap.length in base 36. Canonical combining class 9; joining types L and D; R and D.
+# Ranges as gap.length in base 36. _VIRAMA: canonical combining class 9. _JOINS_NEXT: joining types L and D.
+# _JOINS_PREVIOUS: joining types R and D.
 _VIRAMA = (
     "1u5 3j 3j 3j 3j 3j 3j 3j 31.2 g 3g 33 3j 5l 50.2 1cp.2 u 4d i5 6b 2t.2 1y.2 3gr o7a 11 47 3y 30 8l 6u imp 16u 15 "
     "e 1l 3d.2 3v 38 50 2q 3k.3 35 3j 70 3j 3a 38 7h 77.2 4h 2b i 29 bp 78.2 29 bt.2 d0s"
@@ -207,7 +210,7 @@ def _right_to_left_label() -> Node:
     )
     hebrew = property_set("Script", "Hebrew")
     exclusions = (
-        *(label for char in _GERESHES for label in _strings_with_misplaced(char, hebrew, None)),
+        *(strings for char in _GERESHES for strings in _strings_with_misplaced(char, hebrew, None)),
         And((european, arabic)),
     )
     misplaced_chars = charset_of(_MIDDLE_DOT, _KERAIA, _KATAKANA_DOT)  # they require neighbours of class L

@@ -81,8 +81,8 @@ void bind_grammar(nb::module_& m) {
         R"(A grammar in Lark's notation: its terminals, rules, ignored terminals, and the locations of its definitions.
 
 A terminal is its name, expression, whether it is a string, its priority, value, flag, its literal as written or "",
-whether a text defines it, and its width if that is known. A location is a name, the name as written, the number of
-the text, and the span.
+whether the grammar defines or declares it (otherwise it is a literal in a rule), and its width if that is known. A
+location is a name, the name as written, the number of the text, and the span.
 
 None: the Python code has to read it, see `native/grammar.hpp`.
 

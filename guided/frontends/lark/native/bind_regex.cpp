@@ -119,8 +119,8 @@ void bind_regex(nb::module_& m) {
 None: the Python code has to find them, see `native/regex.hpp` and `native/leftmost.hpp`.
 
 Args:
-    bounds: the maximum depth and number of nodes of the pattern, as in `Limits`, and the maximum number of rounds
-        of repetitions that may be unrolled.)");
+    bounds: the maximum depth and number of nodes of the pattern, as in `Limits`, and the maximum number of
+        character positions that unrolling repetitions may add.)");
   nb::class_<Texts>(m, "Texts", "The texts of an automaton, as in `guided/frontends/common/regular_texts.py`.")
       .def(
           "__init__",

@@ -70,7 +70,7 @@ class Grammar {
   std::vector<Ebnf::Rule> rules;
   std::vector<std::string> ignored;
   std::vector<DefinedName> defined_names;
-  Ebnf ebnf;  // the names of the symbols in `rules`
+  Ebnf ebnf;  // the expander of the rules; it also holds the names of the symbols in `rules`
 
  private:
   using Mangle = std::function<std::string(const std::string&)>;

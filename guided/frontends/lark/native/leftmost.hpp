@@ -22,7 +22,7 @@ struct Automaton {
   std::vector<std::vector<Edge>> edges;  // by state, sorted and disjoint
 };
 
-// `max_unrolled`: the maximum number of rounds of counted repetitions that may be unrolled.
+// `max_unrolled`: the maximum number of character positions that unrolling counted repetitions may add.
 Automaton leftmost_texts(const Regex& tree, int64_t max_unrolled);
 
 }  // namespace guided::lark
