@@ -12,13 +12,12 @@ __all__ = ["grammar_goals", "grammar_section"]
 Row = dict[str, Any]
 _GROWTH, _MEMORY = 2.0, 512 << 20
 _WHY = (
-    "Why are some goals missed? *First mask*: llguidance has its own parser for Lark's notation and compiles regular "
-    "expressions on demand. guided builds the automata of all terminals and the LALR table in advance, as Lark does, "
-    "and converts them into its own grammar in Python. *99th percentile*: the goal is met for C. guided caches the "
-    "effect of tokens on the top of the parser's stack, and new stacks seldom have new tops. The remaining slow masks "
-    "are the first to need a lexer table or a top of the stack. In the short JSON text, nearly all of the slowest "
-    "masks are of this kind. "
-    "llguidance recomputes most masks, so its 99th percentile is only a few times its mean."
+    "Why are some goals missed? *First mask*: llguidance compiles regular expressions on demand. guided builds the "
+    "automata of all terminals and the LALR table in advance, as Lark does. *99th percentile*: the goal is met for C. "
+    "guided caches the effect of tokens on the top of the parser's stack, and new stacks seldom have new tops. The "
+    "remaining slow masks are the first to need a lexer table or a top of the stack. In the short JSON text, nearly "
+    "all of the slowest masks are of this kind. llguidance recomputes most masks, so its 99th percentile is only a few "
+    "times its mean."
 )
 
 
