@@ -159,8 +159,13 @@ def test_a_compilation_that_cannot_check_the_time_is_ended_from_outside(monkeypa
 def test_a_compilation_that_gets_no_cpu_time_may_be_retried(monkeypatch: pytest.MonkeyPatch):
     async def run():
         async with served(queue_timeout=1.5, compile_timeout=0.05) as (server, http):
-            leave = threading.Event()
-            monkeypatch.setattr(server.thread.preparer, "_make_steppers", lambda *_: leave.wait(20))
+            leave, made = threading.Event(), server.thread.preparer._make_steppers
+
+            def compile(*request):
+                assert leave.wait(20)
+                return made(*request)
+
+            monkeypatch.setattr(server.thread.preparer, "_make_steppers", compile)
             refused = await post(http, "a+")
             error = refused.json()["error"]
             assert (refused.status_code, error["code"]) == (503, "queue_timeout")
