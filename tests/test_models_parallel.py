@@ -88,7 +88,7 @@ def test_a_row_does_not_depend_on_other_rows(tmp_path) -> None:
     x = torch.randn(3, 200, 64)
 
     def sums(part: Parallel) -> Tensor:
-        mine = x[part.tensor.rank]
+        mine = x[part.tensor_group.rank]
         singles = torch.cat([part.sum(row[None]) for row in mine])
         assert torch.equal(part.sum(mine), singles)
         return singles
@@ -102,7 +102,7 @@ def test_each_rank_has_its_part_of_memory(tmp_path) -> None:
     parts: dict[tuple[int, int], Llama] = {}
 
     def load(part: Parallel) -> Tensor:
-        parts[part.pipeline.rank, part.tensor.rank] = build(CONFIG, tensors, part)
+        parts[part.pipeline_group.rank, part.tensor_group.rank] = build(CONFIG, tensors, part)
         return torch.zeros(1)
 
     on_all_ranks(tmp_path / "store", 3, 2, load)
@@ -134,10 +134,10 @@ def test_quantised_matrices_stay_so_where_no_block_is_cut(tmp_path, cut: tuple[i
 
     def logits(part: Parallel) -> Tensor:
         model = build(config, tensors, part, dtype=dtype, blocks=blocks)
-        found[part.tensor.size] = {
+        found[part.tensor_group.size] = {
             isinstance(m, BlockMatrix) for layer in model.layers for m in (layer.qkv, layer.down)
         }
-        assert isinstance(model.layers[0].output, BlockMatrix) == (part.tensor.size != 2)
+        assert isinstance(model.layers[0].output, BlockMatrix) == (part.tensor_group.size != 2)
         assert isinstance(model.embedding, BlockMatrix) == part.is_first
         return read(model, 40)
 
