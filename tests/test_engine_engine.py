@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import json
+import pickle
 import re
 import threading
 from dataclasses import replace
@@ -370,6 +372,20 @@ def test_a_batch_is_its_singles_whatever_their_constraints():
     assert ENGINE.generate_batch([]) == []
     with pytest.raises(ValueError, match="2 prompts, but 1 constraints"):
         ENGINE.generate_batch(["a", "b"], constraints=[None])
+    with pytest.raises(ValueError, match="exclude each other"):
+        ENGINE.generate_batch(["a", "b"], "a", constraints=["a", "b"])
+
+
+def test_results_under_a_constraint_say_that_they_cannot_be_pickled():
+    free, result = (ENGINE.generate("x", constraint, max_tokens=5) for constraint in (None, "[a-e]{3}"))
+    assert pickle.loads(pickle.dumps(free)) == free
+    with pytest.raises(TypeError, match="pickle its text, value or fields"):
+        pickle.dumps(result)
+    copies = copy.copy(result), copy.deepcopy(result)
+    assert all(one == result and one.fields == result.fields for one in copies)
+    assert pickle.loads(pickle.dumps((result.text, result.value, result.fields))) == (
+        result.text, result.value, result.fields,
+    )  # fmt: skip
 
 
 def test_a_closed_stream_and_a_failed_batch_hold_nothing():

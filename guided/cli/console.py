@@ -92,7 +92,9 @@ def _read(name: str) -> bytes:
             raise InputError(f"{name} is a directory, not a file")
         with open(name, "rb") as file:
             return file.read(_MAX_BYTES + 1)
-    if sys.stdin is None or sys.stdin.closed:
+    if sys.stdin is None:
+        raise InputError("standard input is closed, but - is given")
+    if sys.stdin.closed:
         raise InputError("standard input can be read only once, but - is given twice")
     with sys.stdin.buffer as stream:
         return stream.read(_MAX_BYTES + 1)

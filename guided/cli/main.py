@@ -50,6 +50,20 @@ closed the output pipe. guided COMMAND --help describes a command.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code."""
+    if sys.stderr is None:  # closed, as by `2>&-`
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        print_error("guided: standard output is closed")
+        return BAD_INPUT
+    code = _run(argv)
+    try:
+        sys.stdout.flush()
+    except OSError:  # `_run` has reported it
+        _discard_output()
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -65,8 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         text = f"{error.prog}: {error}\n  see {error.prog} --help"
         return _report(error_fields(error), text, as_json, BAD_INPUT)
-    except BrokenPipeError:  # as in `guided sample ... | head`; the interpreter must not flush the pipe again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # as in `guided sample ... | head`
+        _discard_output()
         return _PIPE_CLOSED
     except KeyboardInterrupt:
         return _report({"type": "KeyboardInterrupt", "message": "interrupted"}, "", as_json, _INTERRUPTED)
@@ -86,10 +100,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _report(fields: dict[str, Any], text: str, as_json: bool, code: int) -> int:
     """Show an error as JSON or as text, and return the exit code."""
     if as_json:
-        print_json({"error": fields})
-    elif text:
+        try:
+            print_json({"error": fields})
+            return code
+        except OSError:  # the error is that standard output cannot be written
+            _discard_output()
+    if text:
         print_error(text)
     return code
+
+
+def _discard_output() -> None:
+    """Write the rest of standard output nowhere, so that the interpreter's last flush does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _make_parser() -> Parser:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -61,6 +62,10 @@ class Parser(argparse.ArgumentParser):
                 if action.dest in given_names:
                     self.error(f"{action.option_strings[-1]} is given twice")
                 given_names.add(action.dest)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As in `argparse`, but an error of writing is raised."""
+        print(message, end="", file=file or sys.stderr, flush=True)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with a suggestion."""

@@ -92,12 +92,15 @@ def pair_with_constraints(
     """Pair each prompt of a batch with its constraint.
 
     Raises:
-        TypeError: the prompts are a single string. ValueError: the numbers of constraints and prompts differ.
+        TypeError: the prompts are a single string. ValueError: the numbers of constraints and prompts differ, or both
+            a constraint and a list are given.
     """
     if isinstance(prompts, str | bytes):
         raise TypeError(
             f"prompts must be a list of prompts, not {type(prompts).__name__}: for a single prompt call generate"
         )
+    if constraint is not None and constraints is not None:
+        raise ValueError("constraint and constraints exclude each other: give one of them")
     constraint_list = [constraint] * len(prompts) if constraints is None else read_items("constraints", constraints)
     if len(constraint_list) != len(prompts):
         raise ValueError(f"{len(prompts)} prompts, but {len(constraint_list)} constraints")

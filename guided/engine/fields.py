@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, Self
 
 from guided.frontends.json_schema.documents.source_spans import scalar_spans
 from guided.frontends.structural_tag.calls import CallReader
@@ -96,6 +96,15 @@ class ChoiceRecord:
     logprobs: Sequence[float]
     preferred: Sequence[int | None]
     captures: tuple[Sequence[Capture], bytes] | None = None
+
+    def __copy__(self) -> Self:
+        return self  # immutable
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Result under a constraint cannot be pickled: pickle its text, value or fields instead")
 
     def with_tokens_before(self, are_sampled: Sequence[int]) -> ChoiceRecord:
         """The record of the same output preceded by further tokens, which are not part of its text."""

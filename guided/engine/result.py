@@ -128,7 +128,8 @@ class Result(Generic[ValueT_co]):
         token_masks: for each of `tokens`, 1 if it was sampled, 0 if the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget ended it; only
             without a constraint.
-        record: the data from which `fields` is computed; None without a constraint.
+        record: the data from which `fields` is computed; None without a constraint. It refers to the vocabulary, so a
+            result with a record cannot be pickled; its text, value and fields can.
         is_exact: whether this is an exact sample (`sampling="exact"`).
         cut: whether the budget ended a text that could have continued: free text, or the text of a constraint that
             never has to end, such as "[a-z ]+". The text satisfies the constraint even then.
