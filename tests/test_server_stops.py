@@ -17,6 +17,9 @@ pytest.importorskip("httpx", reason="httpx is not installed")
 from guided.engine.result import BudgetBound  # noqa: E402
 from guided.engine.stopping import Stops  # noqa: E402
 from guided.engine.transcript import Transcript  # noqa: E402
+from guided.server.http.errors import RequestError  # noqa: E402
+from guided.server.openai.completion_request import CompletionRequest  # noqa: E402
+from guided.server.openai.reading import read_request  # noqa: E402
 from guided.vocabulary import Vocabulary  # noqa: E402
 from tests.effort import examples  # noqa: E402
 from tests.live_server import served  # noqa: E402
@@ -164,3 +167,18 @@ def test_anthropics_route_names_its_own_field():
         }
     ]
     assert answer["stop_reason"] == "tool_use" and answer["content"][0]["input"] == {"a": "STOP"}
+
+
+@pytest.mark.parametrize(
+    ("stop", "message", "param"),
+    [
+        (["a"] * 129, "stop: List should have at most 128 items after validation, not 129", "stop"),
+        (["a", 3], "stop.1: Input should be a valid string", "stop.1"),
+        (5, "stop: Input should be a valid string", "stop"),
+    ],
+)
+def test_wrong_stops_name_the_fault(stop: object, message: str, param: str) -> None:
+    """The field may be a string or a list, so the error must be about the one that is meant."""
+    with pytest.raises(RequestError) as caught:
+        read_request(CompletionRequest, {"prompt": "a", "stop": stop})
+    assert (str(caught.value), caught.value.param) == (message, param)

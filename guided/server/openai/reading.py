@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from guided.close_names import find_closest_name
 from guided.errors import brief
@@ -25,6 +25,7 @@ _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
 _MAX_NAME: Final = 100  # characters of a name in `param`; all field names are shorter
 _PYDANTIC_PARTS: Final = ("str", "list[str]", "function-after", "[key]")  # parts of a location that pydantic adds
+_TYPES: Final = {"str", "list[str]"}
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
@@ -79,14 +80,28 @@ def read_request(kind: type[_Read], body: object) -> _Read:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        first_error = error.errors(include_url=False)[0]
-        names = [str(part) for part in first_error["loc"] if part not in _PYDANTIC_PARTS]
+        first_error = _most_specific(error.errors(include_url=False))
+        names = _names(first_error)
         message = first_error["msg"].removeprefix("Value error, ")
         if first_error["type"] == _FAULT:
             names.append(first_error["ctx"]["param"])
         elif names:
             message = f"{'.'.join(names)}: {message}"
         raise RequestError(message, param=".".join(name[:_MAX_NAME] for name in names) or None) from None
+
+
+def _names(error: ErrorDetails) -> list[str]:
+    return [str(part) for part in error["loc"] if part not in _PYDANTIC_PARTS]
+
+
+def _most_specific(errors: list[ErrorDetails]) -> ErrorDetails:
+    """The first error. But if its field may be a string or a list, the error of the type that fits better: the one
+    inside the list, or the one that is not about the type itself."""
+    field = errors[0]["loc"][:1]
+    of_field = [error for error in errors if error["loc"][:1] == field and {*error["loc"][1:2]} & _TYPES]
+    if errors[0] not in of_field:
+        return errors[0]
+    return max(of_field, key=lambda error: (len(_names(error)), not error["type"].endswith("_type")))
 
 
 def read_part(path: str, kind: type[_Read], value: object) -> _Read:
