@@ -190,14 +190,15 @@ void CompiledRules::compile_later(const std::vector<int32_t>& later, bool all) {
     return numbers;
   };
   if (find_missing().empty()) return;
-  const std::vector<std::shared_ptr<const Grammar>> compiled = compile_(find_missing);
-  std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<LaterPart> parts;
-  for (size_t i = 0; i < missing.size(); ++i)
-    if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], compiled.at(i).get()});
-  if (parts.empty()) return;
-  grammar_ = append_later_rules(*grammar_, parts);
-  renew(fresh());
+  compile_(find_missing, [&](const std::vector<std::shared_ptr<const Grammar>>& compiled) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<LaterPart> parts;
+    for (size_t i = 0; i < missing.size(); ++i)
+      if (grammar_->later[missing[i]].compiled < 0) parts.push_back({missing[i], compiled.at(i).get()});
+    if (parts.empty()) return;
+    grammar_ = append_later_rules(*grammar_, parts);
+    renew(fresh());
+  });
 }
 
 std::shared_ptr<States> CompiledRules::renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) {

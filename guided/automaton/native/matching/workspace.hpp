@@ -80,9 +80,11 @@ class Workspace final : public States {
 };
 
 // Compiles deferred rules of the IR, each as a separate grammar. First it waits until no other OS thread compiles rules
-// of this grammar. Then it calls `find_missing` for the numbers of the rules. Called without a lock.
-using CompileLater = std::function<std::vector<std::shared_ptr<const Grammar>>(
-    const std::function<std::vector<int32_t>()>& find_missing)>;
+// of this grammar. Then it calls `find_missing` for the numbers of the rules, and `add` with their grammars before
+// another thread may go on. Called without a lock.
+using CompileLater =
+    std::function<void(const std::function<std::vector<int32_t>()>& find_missing,
+                       const std::function<void(const std::vector<std::shared_ptr<const Grammar>>&)>& add)>;
 
 class CompiledRules final : public CompiledInto<Workspace> {
  public:

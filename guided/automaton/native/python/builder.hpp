@@ -282,20 +282,21 @@ class Builder {
       delete owned;
     });
     const auto busy = std::make_shared<std::recursive_mutex>();  // recursive: Python may run anything in between
-    return [shared_function, busy](const std::function<std::vector<int32_t>()>& find_missing) {
+    return [shared_function, busy](const auto& find_missing, const auto& add) {
       nb::gil_scoped_acquire acquire;
       std::unique_lock<std::recursive_mutex> lock(*busy, std::defer_lock);
       {
         nb::gil_scoped_release release;  // the thread that holds the lock needs the GIL
         lock.lock();
       }
-      std::vector<std::shared_ptr<const Grammar>> out;
       const std::vector<int32_t> numbers = find_missing();
-      if (numbers.empty()) return out;
+      if (numbers.empty()) return;
+      std::vector<std::shared_ptr<const Grammar>> compiled;
       for (nb::handle rules : (*shared_function)(numbers))
-        out.push_back(nb::cast<std::shared_ptr<CompiledRules>>(rules)->grammar());
-      if (out.size() != numbers.size()) throw nb::value_error("compile_later must return a grammar for each rule");
-      return out;
+        compiled.push_back(nb::cast<std::shared_ptr<CompiledRules>>(rules)->grammar());
+      if (compiled.size() != numbers.size()) throw nb::value_error("compile_later must return a grammar for each rule");
+      nb::gil_scoped_release release;
+      add(compiled);
     };
   }
   struct BusyMark {
