@@ -66,8 +66,8 @@ $(VENV)/.build: pyproject.toml | $(VENV)/.torch
 # be newer than ours.
 $(VENV)/.guided: $(VENV)/.build $(NATIVE)
 	@$(STEP) "guided's C++ core (about a minute on two cores)" \
-	$(PIP) -v --no-build-isolation --no-deps -C "build-dir=build/{wheel_tag}$(COMPILER)" \
-	-C cmake.define.GUIDED_WARNINGS_ARE_ERRORS=$(if $(CI),ON,OFF) -e .
+	$(PIP) -v --no-build-isolation --no-deps --config-settings "build-dir=build/{wheel_tag}$(COMPILER)" \
+	--config-settings cmake.define.GUIDED_WARNINGS_ARE_ERRORS=$(if $(CI),ON,OFF) -e .
 	@$(STEP) "what guided needs" sh -ec '$(call install,demo)'
 	@touch $@
 
