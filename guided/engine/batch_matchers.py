@@ -89,7 +89,8 @@ def _advance(steps: Sequence[_Step]) -> list[StepResult]:
 
 
 def _record(steps: Sequence[_Step], results: Sequence[StepResult]) -> None:
-    for (stepper, step), result in zip(steps, results, strict=bool(results)):
+    """Record the results of steps. There are none if the core has refused the steps."""
+    for (stepper, step), result in zip(steps, results, strict=False):
         stepper.record_matcher_step(step, result)
 
 

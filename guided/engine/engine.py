@@ -287,7 +287,7 @@ class Engine(ChatMethods, AsyncMethods):
 
         Raises:
             The errors of `generate`, which stop the whole batch. ValueError: the numbers of constraints and prompts
-            differ.
+            differ, or both `constraint` and `constraints` are given.
         """
         pairs = pair_with_constraints(prompts, constraint, constraints)
         groups = [self._background_tasks(prompt, constraint, 1, **options) for prompt, constraint in pairs]

@@ -88,7 +88,6 @@ class Masks:
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         # For each position: the mask, the mask without a budget, and the tokens that the ramp makes less likely.
         self._bits = np.zeros((rows, 3, len(self._all_tokens)), np.int32)
-        self._first_bits: Bits = self._bits[0]
         self._rows = [MaskRow(bits[0]) for bits in self._bits]
         self._bound_rows = set[int]()  # positions where the budget removed tokens
         self._penalties = dict[int, float]()  # the penalty of the ramp, for positions that have one
@@ -121,11 +120,11 @@ class Masks:
         if token is None:
             if self.is_ready(tokens_left):
                 return None
-        elif not self._core_accepts or not self.allows(token):
-            return None
-        if token is not None:
+        elif self._core_accepts and self.allows(token):
             self._accepted_effects = self.effects(token)  # the step overwrites the rows
-        arguments = (-1 if token is None else token, self._first_bits, tokens_left, self._has_ramp)
+        else:
+            return None
+        arguments = (-1 if token is None else token, self._bits[0], tokens_left, self._has_ramp)
         return MatcherStep(self._core_matcher, token, tokens_left, arguments)
 
     def record_step(self, step: MatcherStep, result: StepResult) -> None:
@@ -174,7 +173,7 @@ class Masks:
         """What `_core.Matcher._fill_under_budget` does."""
         shortest_length = 0
         is_bound, seconds = True, 0.0
-        if self._max_penalty:
+        if self._has_ramp:
             try:  # can the output be completed with half of the budget?
                 is_bound, seconds = self._fill_row(rows, 0, tokens_left // 2)
             except BudgetError:
@@ -200,9 +199,7 @@ class Masks:
 
     def allows(self, token: int, row: int = 0) -> bool:
         """Whether a token is allowed by a row, which must have been filled."""
-        bits = self._rows[row].allowed
-        assert bits is not None
-        return is_allowed(bits, token)
+        return is_allowed(self._bits[row, 0], token)
 
     def ends_here(self, tokens_left: int, row: int = 0) -> bool:
         """Whether the output ends here without a choice.

@@ -24,8 +24,8 @@ __all__ = ["StrictModel", "fault", "read_by_type", "read_part", "read_request", 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
 _MAX_NAME: Final = 100  # characters of a name in `param`; all field names are shorter
-_PYDANTIC_PARTS: Final = ("str", "list[str]", "function-after", "[key]")  # parts of a location that pydantic adds
-_TYPES: Final = {"str", "list[str]"}
+_TYPES: Final = frozenset(("str", "list[str]"))
+_PYDANTIC_PARTS: Final = _TYPES | {"function-after", "[key]"}  # parts of a location that pydantic adds
 _Read = TypeVar("_Read", bound=BaseModel)
 
 

@@ -136,7 +136,8 @@ nb::tuple fill_rows_under_budget(Matcher& self, const MaskArray& rows, int64_t m
   return to_tuple(filled);
 }
 
-// Rethrows a KeyboardInterrupt or the like, which compiling a deferred rule may have raised. Ignores other errors.
+// Rethrows an exception that is no subclass of Python's Exception, such as KeyboardInterrupt. The Python code that
+// compiles a deferred rule may raise one. Ignores all other errors.
 void rethrow_interrupt(const std::exception_ptr& error) {
   if (!error) return;
   try {
