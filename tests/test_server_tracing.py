@@ -160,7 +160,7 @@ def test_prompts_and_samples():
         ({"regex": "(a"}, {}, 400, "invalid_specification", ["compile"]),
         ({}, {"api_keys": ("k",)}, 401, "invalid_api_key", []),
         ({"model": "other"}, {}, 404, "model_not_found", []),
-        ({}, {"request_timeout": 1e-9}, 503, "request_timeout", ["compile"]),
+        ({"max_tokens": 500, "ignore_eos": True}, {"request_timeout": 1e-9}, 503, "request_timeout", ["compile"]),
     ],
 )
 def test_refused_requests_have_a_span_with_the_error(fields, settings, status, code, phases):
