@@ -64,7 +64,8 @@ def test_edges(grammar: guided.CompiledGrammar, text: str):
     ],
 )
 def test_the_standard_library_is_read(grammar: guided.CompiledGrammar, least: int, most: int, part: int, parts: int):
-    """Each file that ast.parse accepts. Later versions have other f-strings, so a few files are refused there."""
+    """Each file that ast.parse accepts. Later versions have other f-strings, so a few files are refused there. Some
+    distributions leave out the folder `test`, which has most of the files."""
     refused, read, size = Counter[str](), 0, 0
     for path, text in [*programs(least, most)][part::parts]:
         read += 1
@@ -75,7 +76,7 @@ def test_the_standard_library_is_read(grammar: guided.CompiledGrammar, least: in
             refused[reason] += 1
             print(f"refused: {path.relative_to(FOLDER)}: {reason}")
     print(f"{read} files, {size} characters, refused: {dict(refused)}")
-    assert read > 30 and refused.total() <= (0.06 * read if sys.version_info >= (3, 12) else 0)
+    assert read > 10 and refused.total() <= (0.06 * read if sys.version_info >= (3, 12) else 0)
 
 
 @pytest.mark.skipif(unicodedata.unidata_version != "14.0.0", reason="the grammar's names are those of Unicode 14")
