@@ -28,10 +28,13 @@ int32_t Uniqueness::depth_of(int32_t scope) const {
 }
 
 int32_t Uniqueness::add_note(int32_t notes, WrittenValue value) {
-  const auto new_id = static_cast<int32_t>(notes_.size());
-  auto [it, inserted] = note_ids_.try_emplace({notes, value.first, value.second}, new_id);
-  if (inserted) notes_.push_back({notes, value});
-  return it->second;
+  const uint64_t hash = combine(pair_key(notes, value.first), static_cast<uint32_t>(value.second));
+  const std::pair note{notes, value};
+  if (int32_t id = note_ids_.find(hash, [&](int32_t n) { return notes_[n] == note; }); id >= 0) return id;
+  const auto id = static_cast<int32_t>(notes_.size());
+  note_ids_.add(hash, id);
+  notes_.push_back(note);
+  return id;
 }
 
 std::vector<Uniqueness::WrittenValue> Uniqueness::noted_values(int32_t notes) const {

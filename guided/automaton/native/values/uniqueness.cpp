@@ -48,14 +48,19 @@ int32_t Uniqueness::intern_seen(int32_t previous, int32_t value) {
 }
 
 int32_t Uniqueness::intern_scope(const Scope& s) {
-  auto [it, inserted] = scope_ids_.try_emplace(s, static_cast<int32_t>(scopes_.size()));
-  if (inserted) {
-    scopes_.push_back(s);
-    scopes_.back().max_seen =
-        std::max(s.seen < 0 ? 0 : seen_[s.seen].count, s.outer < 0 ? 0 : scopes_[s.outer].max_seen);
-    bytes_ += kRecordBytes;
-  }
-  return it->second;
+  const uint64_t hash = combine(pair_key(s.outer, s.seen), pair_key(s.start, 2 * s.opened_later + s.is_nested));
+  const int32_t existing = scope_ids_.find(hash, [&](int32_t id) {
+    const Scope& m = scopes_[id];
+    return m.outer == s.outer && m.seen == s.seen && m.start == s.start && m.is_nested == s.is_nested &&
+           m.opened_later == s.opened_later;
+  });
+  if (existing >= 0) return existing;
+  const auto id = static_cast<int32_t>(scopes_.size());
+  scope_ids_.add(hash, id);
+  scopes_.push_back(s);
+  scopes_.back().max_seen = std::max(s.seen < 0 ? 0 : seen_[s.seen].count, s.outer < 0 ? 0 : scopes_[s.outer].max_seen);
+  bytes_ += kRecordBytes;
+  return id;
 }
 
 int32_t Uniqueness::intern(int32_t scope, int32_t text, int32_t touched_entries, int32_t notes, int32_t previous) {

@@ -32,7 +32,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <optional>
 #include <string>
@@ -203,27 +202,6 @@ class Uniqueness {
   static constexpr int32_t kNotYet = -2;
   static constexpr int32_t kNoNotes = 1;
   static constexpr int32_t kLaterScope = -1;  // in notes, instead of the number of scopes around the value's scope
-  struct IdHash {
-    template <size_t n>
-    size_t operator()(const std::array<int32_t, n>& id) const {
-      uint64_t h = n;
-      for (int32_t x : id) h = combine(h, static_cast<uint32_t>(x));
-      return static_cast<size_t>(h);
-    }
-  };
-  struct ScopeHash {
-    size_t operator()(const Scope& s) const {
-      return static_cast<size_t>(
-          combine(pair_key(s.outer, s.seen), pair_key(s.start, 2 * s.opened_later + s.is_nested)));
-    }
-  };
-  struct ScopeEqual {
-    bool operator()(const Scope& a, const Scope& b) const {
-      return a.outer == b.outer && a.seen == b.seen && a.start == b.start && a.is_nested == b.is_nested &&
-             a.opened_later == b.opened_later;
-    }
-  };
-
   int32_t extend(int32_t state, uint8_t byte);
   int32_t intern(int32_t scope, int32_t text, int32_t touched_entries, int32_t notes, int32_t previous = -1);
   int32_t intern_scope(const Scope& scope);
@@ -249,9 +227,7 @@ class Uniqueness {
   std::deque<State> states_;                                               // growing does not copy the elements
   std::vector<std::pair<int32_t, WrittenValue>> notes_{{0, {}}, {0, {}}};  // (earlier notes, noted value)
   PairMap seen_ids_;                                                       // (previous set, value) -> set
-  NumberTable state_ids_;
-  std::unordered_map<std::array<int32_t, 3>, int32_t, IdHash> note_ids_;
-  std::unordered_map<Scope, int32_t, ScopeHash, ScopeEqual> scope_ids_;
+  NumberTable state_ids_, scope_ids_, note_ids_;
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> representatives_;
   size_t bytes_ = 0;
 };
