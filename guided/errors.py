@@ -63,6 +63,10 @@ class GuidedError(Exception):
         )
         return self.with_location(text, span, file, hint=hint)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the message and the attributes, since the constructors of subclasses take other arguments."""
+        return _restore, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         return self._format(super().__str__())
 
@@ -83,6 +87,13 @@ class GuidedError(Exception):
         if self.hint and first_line_suffix is None:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
+
+
+def _restore(kind: type[GuidedError], args: tuple[Any, ...], attributes: dict[str, Any]) -> GuidedError:
+    """Make a copy of an error without calling its constructor."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 def short(text: str, max_length: int = 40) -> str:
