@@ -80,8 +80,9 @@ def body(rng: random.Random, depth: int = 0) -> Node:
         return Alt(tuple(body(rng, depth + 1) for _ in range(rng.randint(1, 3))))
     if kind == 12:
         item = body(rng, depth + 1)
-        if rng.random() < 0.3:
-            return rng.choice((Length(Repeat(LETTERS, 1, None), 2, 300), Repeat(Seq((item, Text(","))), 1, 60)))
+        if rng.random() < 0.4:
+            counted = Repeat(Seq((item, Text(","))), 1, 60), Repeat(Alt((Text("a"), item)), rng.randint(0, 3), 30)
+            return rng.choice((Length(Repeat(LETTERS, 1, None), 2, 300), *counted))
         return Repeat(item, rng.randint(0, 1), rng.choice((1, 2, 40, None)))
     if kind == 13:
         member = Seq((Entry(STRING), Text(":"), body(rng, depth + 1)))
@@ -126,6 +127,18 @@ def test_cached_rules_equal_new_ones(part: int) -> None:
         expected = record(fresh(), grammar, seed)
         assert record(warm, grammar, seed) == expected, grammar
         assert record(warm, grammar, seed) == expected, grammar
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 40), (1, 40), (2, 9), (5, None)])
+@pytest.mark.parametrize("prefix", [EPSILON, Text("b"), Repeat(Text("b"), 0, 20)])
+def test_counted_rules_that_call_rules_without_texts(low: int, high: int | None, prefix: Node) -> None:
+    """The same counted body in two grammars: in the first one, a rule that it calls generates nothing."""
+    start = Repeat(Seq((prefix, Alt((LETTERS, Seq((Text("("), Ref("one"), Text(")"))))))), low, high)
+    warm = fresh()
+    for one in (Seq((Text("a"), Ref("one"))), Text("a"), EMPTY, Seq((Text(","), Repeat(Ref("one"), 0, 1)))):
+        grammar = Grammar({"start": start, "one": one})
+        for seed in range(3):
+            assert record(warm, grammar, seed) == record(fresh(), grammar, seed), one
 
 
 def test_known_rules_on_many_threads() -> None:

@@ -50,7 +50,7 @@ class RuleStore {
 
   void store_rules() {
     for (const LoweredRule& rule : rules_) {
-      if (!rule.key.portable || !rule.prepared) continue;
+      if (!rule.key.portable || rule.was_replaced || !rule.prepared) continue;
       const KeyIndices key{Indices(rule.key.refs), Indices(rule.key.scopes)};
       if (auto cached = make_cached(rule, key, 0)) caches_.rules.insert(rule.key.digest, std::move(cached));
     }
@@ -63,7 +63,8 @@ class RuleStore {
   };
 
   // Returns the rule with its counters; references become indices into the key. Null if the key lacks a called rule
-  // that is no counter, or if counters are nested too deeply.
+  // that is no counter, if a counter depends on the content of the rules that it calls, or if counters are nested too
+  // deeply.
   std::shared_ptr<const CachedRule> make_cached(const LoweredRule& rule, const KeyIndices& key, int depth) {
     auto cached = std::make_shared<CachedRule>();
     cached->rule = rule.prepared;
@@ -73,7 +74,9 @@ class RuleStore {
       cached->refs.push_back(key.refs.of(callee));
       cached->closed &= cached->refs.back() < 0;
       if (cached->refs.back() >= 0) continue;
-      if (rules_[callee].kind != RuleKind::Counter || !rules_[callee].prepared || depth == kMaxCounterDepth)
+      const LoweredRule& counter_rule = rules_[callee];
+      if (counter_rule.kind != RuleKind::Counter || counter_rule.was_replaced || !counter_rule.prepared ||
+          depth == kMaxCounterDepth)
         return nullptr;
       auto counter = make_cached_counter(callee, key, depth + 1);
       if (!counter) return nullptr;

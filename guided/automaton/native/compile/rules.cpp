@@ -59,7 +59,7 @@ void LoweredRule::replace_automaton(Dfa automaton) {
     callees.clear();
   }
   dfa = std::move(automaton);
-  key.portable = false;
+  was_replaced = true;
 }
 
 void LoweredRule::prepare(ByteAutomaton automaton) {

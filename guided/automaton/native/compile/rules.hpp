@@ -77,6 +77,7 @@ struct LoweredRule {
   RuleKey key;                                             // if portable, the rule goes into the cache
   std::vector<std::shared_ptr<const Spelling>> spellings;  // of `dfa`, if `over_bytes`
   bool over_bytes = false;                                 // `dfa` is over bytes already
+  bool was_replaced = false;                               // its automaton depends on the content of called rules
   RuleKind kind = RuleKind::Plain;
   bool substrings = false;                     // Plain: generates the substrings of texts (fsa/substrings.hpp)
   int64_t max_tokens = kUnbounded;             // Plain, without calls: the limit on the tokens of a text
@@ -106,7 +107,8 @@ struct LoweredRule {
       for (const Edge& e : dfa.edges[s])
         if (is_call(e.lo)) visit(static_cast<int32_t>(e.lo - kCall));
   }
-  // Replaces the automaton by another one over the same symbols. The rule will then not be cached.
+  // Replaces the automaton by another one over the same symbols. Neither the rule nor, if it is a counter, its callers
+  // are then cached.
   void replace_automaton(Dfa automaton);
   // Lays out the rule with its final automaton, in which a call is the number of a rule.
   void prepare(ByteAutomaton automaton);
