@@ -218,7 +218,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"thinking": {"type": "enabled", "budget_tokens": 1023}}, "thinking.budget_tokens", "equal to 1024"),
         ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, "thinking.budget_tokens", "raise max_tokens"),
         ({"thinking": THINK, "messages": turns("x", "It")}, "thinking", "cannot be combined with a final assistant"),
-        ({"thinking": {"type": "adaptive"}, "messages": turns("x", "It")}, "thinking", "cannot be combined with a final"),
+        ({"thinking": {"type": "adaptive"}, "messages": turns("x", "It")}, "thinking", "with a final assistant"),
         ({"output_config": FORMAT, "messages": turns("x", "It")}, "output_config.format", "which the answer continues"),
         ({"output_config": {"effort": "low"}}, "output_config.effort", "budget_tokens limits the length"),
         ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema", "Field required"),
