@@ -187,7 +187,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"messages": turns([text("x", citations=[{}])])}, "messages.0.content.0.citations", "does not see citations"),
         ({"messages": turns("x", [USE], [{**RESULT, "content": [IMAGE]}])}, "messages.2.content.0.content.0.type",
             "messages.2.content.0.content.0.type is 'image': this server reads only text"),
-        ({"messages": turns("x", [{**USE, "input": "{}"}])}, "messages.1.content.0.input", "valid dictionary"),
+        ({"messages": turns("x", [{**USE, "input": "{}"}])}, "messages.1.content.0.input", "an object"),
         ({"messages": turns("x", [{**USE, "caller": {"type": "code_execution_20250825"}}])},
             "messages.1.content.0.caller", "only the model calls tools"),
         ({"messages": turns("x", [{"type": "thinking", "thinking": "a"}])}, "messages.1.content.0.signature", "requ"),
