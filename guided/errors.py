@@ -241,10 +241,12 @@ class VocabularyError(GuidedError):
     Attributes:
         token: the token that the specification names, if the vocabulary lacks it or uses it for another purpose;
             otherwise None.
+        concerns_specification: whether a specification is at fault: it needs text or a token that the vocabulary lacks.
     """
 
     def __init__(self, message: str, *, token: int | str | None = None, hint: str = "") -> None:
         self.token, self.hint = token, hint
+        self.concerns_specification = False  # set where a specification is compiled
         super().__init__(message)
 
 

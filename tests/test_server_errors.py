@@ -18,6 +18,8 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 pytest.importorskip("openai", reason="openai is not installed")
 
+from guided.chat import ChatTemplate  # noqa: E402
+from guided.engine import Engine  # noqa: E402
 from guided.errors import GuidedError, OptionError  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.http.admission import Admission  # noqa: E402
@@ -27,6 +29,8 @@ from guided.server.openai.requests import ChatRequest, read_request  # noqa: E40
 from guided.server.openai.responses_request import ResponsesRequest  # noqa: E402
 from guided.server.preparing import CompileTimeout  # noqa: E402
 from guided.server.settings import Settings  # noqa: E402
+from guided.vocabulary import Vocabulary  # noqa: E402
+from tests.server_support import small_engine  # noqa: E402
 from tests.test_server_app import SAY, served  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -184,6 +188,37 @@ def test_options_out_of_their_range_are_the_clients(options):
             too_long = len(options.get("prompt", "")) == 5000
             assert answer.json()["error"]["code"] in ({"context_length_exceeded"} if too_long else codes)
             assert answer.json()["error"]["message"]
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "code"),
+    [
+        ("/v1/completions", {**PROMPT, "regex": "x+"}, "regex", "invalid_specification"),
+        ("/v1/completions", {**PROMPT, "json_schema": {}}, "json_schema", "invalid_specification"),
+        ("/v1/completions", {**PROMPT, "grammar": "json"}, "grammar", "invalid_specification"),
+        ("/v1/completions", {**PROMPT, "lark": "start: <nope>"}, "lark", "invalid_specification"),
+        ("/v1/completions", {**PROMPT, "lark": "start: <[2]>"}, "lark", "invalid_specification"),
+        ("/v1/responses", {"input": "Hi", "text": {"format": {"type": "regex", "regex": "x"}}}, "text.format.regex",
+            "invalid_specification"),
+        ("/v1/grammars/explain", {"regex": "x"}, "regex", "invalid_specification"),
+        ("/v1/completions", {"prompt": "x"}, None, "invalid_request"),
+        ("/v1/completions", {"prompt": "x", "regex": "H"}, None, "invalid_request"),
+        ("/tokenize", {"prompt": "x"}, None, "invalid_request"),
+    ],
+)  # fmt: skip
+def test_specifications_that_the_vocabulary_cannot_write(path, body, param, code):
+    """The specification is at fault, but a prompt that it cannot write is no part of one."""
+    large = small_engine()
+    vocabulary = Vocabulary([b"H", b"i", None], eos_token_ids=[2], size=large.vocabulary.size)
+    engine = Engine(large.model, vocabulary, chat=ChatTemplate(vocabulary, "Hi"))
+
+    async def whole():
+        async with served(engine, allow_special_tokens=True) as (_, http):
+            answer = await http.post(path, json=body)
+            error = answer.json()["error"]
+            assert (answer.status_code, error["param"], error["code"]) == (400, param, code), error
 
     asyncio.run(whole())
 

@@ -91,6 +91,7 @@ def test_an_answer_continues_the_last_message_of_the_assistant():
     assert body["messages"][-1] == {"role": "assistant", "content": "It is a"}
     assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
     assert "continue_final_message" not in read().chat_body()
+    assert read(messages=turns("x", "It"), thinking={"type": "disabled"}).chat_body().items() >= OFF.items()
 
 
 def test_tools_are_those_of_a_conversation():
@@ -186,7 +187,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"messages": turns([text("x", citations=[{}])])}, "messages.0.content.0.citations", "does not see citations"),
         ({"messages": turns("x", [USE], [{**RESULT, "content": [IMAGE]}])}, "messages.2.content.0.content.0.type",
             "messages.2.content.0.content.0.type is 'image': this server reads only text"),
-        ({"messages": turns("x", [{**USE, "input": "{}"}])}, "messages.1.content.0.input", "valid dictionary"),
+        ({"messages": turns("x", [{**USE, "input": "{}"}])}, "messages.1.content.0.input", "an object"),
         ({"messages": turns("x", [{**USE, "caller": {"type": "code_execution_20250825"}}])},
             "messages.1.content.0.caller", "only the model calls tools"),
         ({"messages": turns("x", [{"type": "thinking", "thinking": "a"}])}, "messages.1.content.0.signature", "requ"),
@@ -217,6 +218,7 @@ SERVER = {"type": "web_search_20250305", "name": "web_search"}
         ({"thinking": {"type": "enabled", "budget_tokens": 1023}}, "thinking.budget_tokens", "equal to 1024"),
         ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, "thinking.budget_tokens", "raise max_tokens"),
         ({"thinking": THINK, "messages": turns("x", "It")}, "thinking", "cannot be combined with a final assistant"),
+        ({"thinking": {"type": "adaptive"}, "messages": turns("x", "It")}, "thinking", "with a final assistant"),
         ({"output_config": FORMAT, "messages": turns("x", "It")}, "output_config.format", "which the answer continues"),
         ({"output_config": {"effort": "low"}}, "output_config.effort", "budget_tokens limits the length"),
         ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema", "Field required"),

@@ -1,10 +1,12 @@
-"""The numbers in a server's settings are checked when the settings are made, as on the command line."""
+"""The numbers in a server's settings are checked when the settings are made, as on the command line. A server needs no
+installed package to know its version."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from dataclasses import fields, replace
+from importlib.metadata import Distribution, PackageNotFoundError
 from typing import Any
 
 import pytest
@@ -14,7 +16,9 @@ pytest.importorskip("fastapi", reason="fastapi is not installed")
 
 import guided
 from guided.cli.serve_options import add_serve_options
+from guided.server.app import create_app
 from guided.server.settings import Settings
+from tests.server_support import small_engine
 
 NUMBERS = {
     field.name: field.default
@@ -46,3 +50,11 @@ def test_zero_is_refused_where_the_command_line_refuses_it(capsys: pytest.Captur
         else:
             assert getattr(Settings(**{name: 0}), name) == 0
     assert "--max-running" in capsys.readouterr().err
+
+
+def test_a_server_starts_from_source_without_package_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(name: str) -> Distribution:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(Distribution, "from_name", find)
+    assert create_app(small_engine()).version == guided.__version__

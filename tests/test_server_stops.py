@@ -174,7 +174,7 @@ def test_anthropics_route_names_its_own_field():
     [
         (["a"] * 129, "stop: List should have at most 128 items after validation, not 129", "stop"),
         (["a", 3], "stop.1: Input should be a valid string", "stop.1"),
-        (5, "stop: Input should be a valid string", "stop"),
+        (5, "stop: Input should be a valid string, or a valid list", "stop"),
     ],
 )
 def test_wrong_stops_name_the_fault(stop: object, message: str, param: str) -> None:

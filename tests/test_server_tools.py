@@ -305,7 +305,7 @@ def tool(name="f", schema=None, **more):
         ({"tools": [tool()], "tool_choice": "always"}, "tool_choice", "always"),
         ({"tools": [tool(), tool("g", {"properties": {"a": {"minLength": -1}}})]},
             "tools/1/function/parameters/properties/a/minLength", "minLength"),
-        ({"tools": [tool()], "regex": "a+"}, "regex", "can be combined with tools only if it is a JSON Schema"),
+        ({"tools": [tool()], "regex": "a+"}, "regex", "could be the beginning of a call: write a JSON Schema, or set"),
         ({"tools": [tool()], "response_format": {"type": "json_schema", "json_schema": {"schema":
             {"properties": {"a": {"maximum": "x"}}}}}},
             "response_format.json_schema.schema/properties/a/maximum", "maximum"),

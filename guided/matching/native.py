@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from hashlib import blake2b
 from typing import Final
@@ -18,6 +20,7 @@ from guided.automaton.build import Target, compile_native
 from guided.automaton.build_composed import compile_composed
 from guided.automaton.build_lexer import compile_lexed
 from guided.automaton.build_stored import CompiledTable, compile_stored
+from guided.errors import VocabularyError
 from guided.frontends.common.left_recursion import check_regions
 from guided.frontends.stored import Tables
 from guided.ir import Grammar
@@ -94,9 +97,10 @@ class NativeCompiler:
             VocabularyError: the vocabulary lacks a token. LimitExceeded: it is too large.
         """
         check_regions(grammar)
-        if isinstance(grammar, Grammar) and grammar.composed:
-            return compile_composed(grammar, partial(self._compile_part, limits=limits), self.native, limits)
-        return self._compile_part(grammar, limits)
+        with _blame_specification():
+            if isinstance(grammar, Grammar) and grammar.composed:
+                return compile_composed(grammar, partial(self._compile_part, limits=limits), self.native, limits)
+            return self._compile_part(grammar, limits)
 
     def _compile_part(self, grammar: Grammar, limits: Limits) -> _core.Compiled:
         if isinstance(grammar, Grammar) and grammar.lexer is not None:
@@ -105,4 +109,15 @@ class NativeCompiler:
 
     def compile_stored(self, tables: Tables, number: int, limits: Limits) -> CompiledTable | None:
         """Compile a stored grammar from its tables; None: the core cannot, so the caller must read its IR."""
-        return compile_stored(tables, number, self._target, limits)
+        with _blame_specification():
+            return compile_stored(tables, number, self._target, limits)
+
+
+@contextmanager
+def _blame_specification() -> Iterator[None]:
+    """Mark a VocabularyError of this block as concerning the specification that is compiled."""
+    try:
+        yield
+    except VocabularyError as error:
+        error.concerns_specification = True
+        raise

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
@@ -38,6 +37,7 @@ from guided.server.http.tracing import RequestTracer
 from guided.server.routes import demonstration, grammars, messages, openai, operations, page, responses, tokens
 from guided.server.server import Server
 from guided.server.settings import Settings
+from guided.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -68,7 +68,7 @@ def create_app(
         with server.thread:
             yield
 
-    app = FastAPI(title="guided", version=version("guided-decoding"), lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(title="guided", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.server = server
     _add_error_handlers(app, server)
     app.add_middleware(AccessMiddleware, server=server)

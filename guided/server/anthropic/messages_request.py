@@ -8,9 +8,9 @@ requests.py reads most fields for all routes. Errors use the field names of the 
 Anthropic's fields, a request may contain one of the fields that constrain the text (structured.py). Without `thinking`,
 the model does not reason. "adaptive" leaves the decision to the model's chat template.
 
-If the last message is the assistant's, the answer continues it. As in Anthropic's API, such a request cannot have
-`thinking` or a format. Each call needs a result in the next message, and results precede the other blocks of their
-message.
+If the last message is the assistant's, the answer continues it. As in Anthropic's API, such a request cannot turn
+thinking on or have a format. Each call needs a result in the next message, and results precede the other blocks of
+their message.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class CountTokensRequest(ConvertedRequest):
         if self.messages[-1].role != "assistant":
             return self
         last_message = "a final assistant message, which the answer continues"
-        if isinstance(self.thinking, _ThinkingEnabled):
+        if isinstance(self.thinking, _ThinkingEnabled | _ThinkingAdaptive):
             raise RequestError(f"thinking cannot be combined with {last_message}", param="thinking")
         if self.output_config is not None and self.output_config.format is not None:
             raise RequestError(

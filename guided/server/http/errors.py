@@ -37,6 +37,7 @@ from guided.errors import (
     OptionError,
     SpecError,
     UnsupportedError,
+    VocabularyError,
 )
 from guided.server.engine_thread import EngineStopped
 from guided.server.preparing import CompilerBusy, CompileTimeout
@@ -142,6 +143,8 @@ def make_error_body(error: BaseException, param: str | None = None) -> dict[str,
             code = "invalid_specification"
             pointer = "" if error.pointer.startswith("offset ") else error.pointer  # the message contains the offset
             param = (param or "") + pointer or None
+        case VocabularyError() if error.concerns_specification:  # otherwise a text, such as the prompt, is at fault
+            code = "invalid_specification"
         case LimitExceeded():
             code = "limit_exceeded"
         case MessageError():

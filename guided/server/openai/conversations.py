@@ -46,7 +46,7 @@ def resolve_tool_style(engine: Engine, settings: Settings) -> ToolStyle:
 def build_chat_request(
     chat: ChatRequest, structured_output: StructuredOutput, engine: Engine, settings: Settings
 ) -> tuple[Request, ReadingOptions, Mapping[str, str]]:
-    """Build the engine request, the reading options, and the warnings about stop options (field -> message).
+    """Build the engine request, the reading options, and the warnings about fields without effect (field -> message).
 
     Args:
         chat: the request.
@@ -76,6 +76,8 @@ def build_chat_request(
         options = remove_stops(options, keep=("stop",) if allows_free_text else ())
     if functions is None:
         options |= dict(structured_output.options)
+    else:
+        warnings = {**functions.warnings, **warnings}
     server_tools = settings.tools if constraint is None and not chat.stops else ()
     if server_tools:
         options["tools"] = server_tools
@@ -86,17 +88,6 @@ def build_chat_request(
         # tool_choice is "none", so describe=True has nothing to describe. As in `Engine.chat`, this is not an error.
         options["describe"] = False
     begins_with_reasoning = is_reasoning or chat.think_first is not None
-    wants_partial_json = chat.stream_options is not None and chat.stream_options.include_partial_json
-    if wants_partial_json and not structured_output.is_json:
-        message = "include_partial_json requires JSON output: set response_format to json_schema or json_object"
-        raise RequestError(message, param="stream_options.include_partial_json")
-    if wants_partial_json and chat.continue_final_message:
-        message = (
-            "include_partial_json cannot be combined with continue_final_message, "
-            "because the continued message already contains the beginning of the JSON"
-        )
-        raise RequestError(message, param="stream_options.include_partial_json")
-
     reasoning_end = reasoning_end_text(vocabulary, settings.reasoning_end) if is_reasoning else ""
     splitter_class = partial(AnswerSplitter, reasoning_end=reasoning_end, has_stops="stop" in options)
     reading_options = ReadingOptions(
@@ -106,12 +97,31 @@ def build_chat_request(
         shows_reasoning=chat.include_reasoning,
         trims_line_ends=is_reasoning and structured_output.constraint is None,
         has_named_function=functions is not None and functions.has_named_function,
-        reports_partial_json=wants_partial_json,
+        reports_partial_json=_resolve_partial_json(chat, structured_output),
     )
     prompt = _build_conversation(
         chat, functions.tools if functions is not None else (), style, engine, settings, is_reasoning
     )
     return Request(prompt, constraint, n=chat.n, options=cast(Options, options)), reading_options, warnings
+
+
+def _resolve_partial_json(chat: ChatRequest, structured_output: StructuredOutput) -> bool:
+    """Whether each chunk says how to complete the JSON so far.
+
+    Raises:
+        RequestError: the answer is not JSON, or continues a message.
+    """
+    is_wanted = chat.stream_options is not None and chat.stream_options.include_partial_json
+    if is_wanted and not structured_output.is_json:
+        message = "include_partial_json requires JSON output: set response_format to json_schema or json_object"
+        raise RequestError(message, param="stream_options.include_partial_json")
+    if is_wanted and chat.continue_final_message:
+        message = (
+            "include_partial_json cannot be combined with continue_final_message, "
+            "because the continued message already contains the beginning of the JSON"
+        )
+        raise RequestError(message, param="stream_options.include_partial_json")
+    return is_wanted
 
 
 def _make_answer_splitter(
@@ -130,7 +140,7 @@ def _describe_constraint(structured_output: StructuredOutput, functions: Functio
     """What constrains the answer, as a clause for a warning."""
     if functions is not None and functions.constraint.open_ended:
         return "this answer may contain calls"
-    if structured_output.constraint is not None:
+    if structured_output.constraint is not None and (functions is None or functions.call_markers):
         return f"{structured_output.param} determines this answer"
     return "this answer consists of calls" if functions is not None else "this answer begins with reasoning"
 

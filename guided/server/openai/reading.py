@@ -7,10 +7,10 @@ names are checked before values (`StrictModel`), lists have `fail_fast`, and lar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -24,8 +24,8 @@ __all__ = ["StrictModel", "fault", "read_by_type", "read_part", "read_request", 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
 _MAX_NAME: Final = 100  # characters of a name in `param`; all field names are shorter
-_TYPES: Final = frozenset(("str", "list[str]"))
-_PYDANTIC_PARTS: Final = _TYPES | {"function-after", "[key]"}  # parts of a location that pydantic adds
+_SHOULD_BE: Final = "Input should be "
+_OBJECT_ERRORS: Final = frozenset(("dict_type", "model_type", "model_attributes_type"))
 _Read = TypeVar("_Read", bound=BaseModel)
 
 
@@ -80,28 +80,66 @@ def read_request(kind: type[_Read], body: object) -> _Read:
     try:
         return kind.model_validate(body)
     except ValidationError as error:
-        first_error = _most_specific(error.errors(include_url=False))
-        names = _names(first_error)
-        message = first_error["msg"].removeprefix("Value error, ")
-        if first_error["type"] == _FAULT:
-            names.append(first_error["ctx"]["param"])
-        elif names:
-            message = f"{'.'.join(names)}: {message}"
+        names, message = _describe(error.errors(include_url=False), body)
         raise RequestError(message, param=".".join(name[:_MAX_NAME] for name in names) or None) from None
 
 
-def _names(error: ErrorDetails) -> list[str]:
-    return [str(part) for part in error["loc"] if part not in _PYDANTIC_PARTS]
+def _describe(errors: Sequence[ErrorDetails], body: object) -> tuple[list[str], str]:
+    """The path of the field with the first error, and a message that begins with it."""
+    same_field = _find_best(errors, body)
+    names = _find_path(same_field[0], body)[0]
+    if same_field[0]["type"] == _FAULT:
+        return [*names, same_field[0]["ctx"]["param"]], same_field[0]["msg"]
+    first, *others = dict.fromkeys(map(_reword, same_field))
+    message = ", or ".join([first, *(other.removeprefix(_SHOULD_BE) for other in others)])
+    return names, f"{'.'.join(names)}: {message}" if names else message
 
 
-def _most_specific(errors: list[ErrorDetails]) -> ErrorDetails:
-    """The first error. But if its field may be a string or a list, the error of the type that fits better: the one
-    inside the list, or the one that is not about the type itself."""
-    field = errors[0]["loc"][:1]
-    of_field = [error for error in errors if error["loc"][:1] == field and {*error["loc"][1:2]} & _TYPES]
-    if errors[0] not in of_field:
-        return errors[0]
-    return max(of_field, key=lambda error: (len(_names(error)), not error["type"].endswith("_type")))
+def _reword(error: ErrorDetails) -> str:
+    """The message of an error, without names of Python's types."""
+    return f"{_SHOULD_BE}an object" if error["type"] in _OBJECT_ERRORS else error["msg"].removeprefix("Value error, ")
+
+
+def _find_path(error: ErrorDetails, body: object) -> tuple[list[str], int | None]:
+    """The path of an error's field, and the index of the first part of its location that is not in the body.
+
+    Such a part is a type: pydantic adds it where a field may have several types. None: there is no such part.
+    """
+    names, type_index, value = list[str](), None, cast(Any, body)
+    for index, part in enumerate(error["loc"]):
+        is_item = isinstance(value, list) and isinstance(part, int) and part < len(value)
+        if is_item or (isinstance(value, Mapping) and part in value):
+            names.append(str(part))
+            value = value[part]
+        elif error["type"] == "missing" and index + 1 == len(error["loc"]):
+            names.append(str(part))
+        elif type_index is None:
+            type_index = index
+    return names, type_index
+
+
+def _find_best(errors: Sequence[ErrorDetails], body: object) -> list[ErrorDetails]:
+    """The first error. But if its field may have several types, the errors of the types that fit best: those that were
+    read furthest, and if possible those that are not about the type itself. They all concern the same field.
+    """
+    type_index = _find_path(errors[0], body)[1]
+    if type_index is None:
+        return [errors[0]]
+
+    def is_alternative(error: ErrorDetails) -> bool:
+        same_loc = error["loc"][:type_index] == errors[0]["loc"][:type_index]
+        return same_loc and _find_path(error, body)[1] == type_index
+
+    def distance(error: ErrorDetails) -> tuple[int, list[int]]:
+        return len(_find_path(error, body)[0]), [part for part in error["loc"] if isinstance(part, int)]
+
+    alternatives = list(filter(is_alternative, errors))
+    furthest = max(map(distance, alternatives))
+    alternatives = [error for error in alternatives if distance(error) == furthest]
+    kinds = {error["type"] for error in alternatives}
+    if any(not kind.endswith("_type") and kind != "literal_error" for kind in kinds):
+        alternatives = [error for error in alternatives if not error["type"].endswith("_type")]
+    return alternatives
 
 
 def read_part(path: str, kind: type[_Read], value: object) -> _Read:

@@ -61,7 +61,7 @@ class StructuredOutput:
         options: the options with which the constraint is compiled.
         param: the field of the request that contains the constraint; "" if there is none.
         is_json: whether the text is JSON.
-        warnings: deprecated name -> what to write instead.
+        warnings: field -> what is wrong with it, such as what to write instead of a deprecated name.
         kind: "schema", "regex", "lark", "gbnf", "grammar" (a bundled one), "structural_tag" or "choice".
         source: the value of the field.
     """
@@ -73,6 +73,13 @@ class StructuredOutput:
     warnings: Mapping[str, str] = field(default_factory=dict)
     kind: str = ""
     source: Any = None
+
+    def add_warnings(self, warnings: Mapping[str, str]) -> StructuredOutput:
+        """A copy with further warnings. If a field already has one, its warning becomes longer."""
+        messages = dict(self.warnings)
+        for name, message in warnings.items():
+            messages[name] = f"{messages[name]}; {message}" if name in messages else message
+        return replace(self, warnings=messages)
 
 
 def read_structured_output(

@@ -8,6 +8,9 @@ reader for its calls.
 | required | calls | tool_calls |
 | a function | one call of this function | stop: calling it was not the model's decision |
 
+Beside tools, only JSON may constrain the text (`_check_text_format`). If calls are required, it has no effect, which a
+warning reports: many clients always send their `response_format`.
+
 In free text and after another call, a call without its marker also counts as a call (`ToolStyle.with_bare_calls`). If
 the answer continues an assistant message, required calls follow the text of that message.
 
@@ -23,7 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from guided.chat.tokens import make_names_pattern
@@ -57,6 +60,7 @@ class Functions:
         constraint: the constraint on the answer.
         call_markers: the markers that begin calls, if an answer is either constrained text or calls; otherwise empty.
         has_named_function: whether the request names the function to call.
+        warnings: fields without effect -> the reason.
     """
 
     style: ToolStyle
@@ -64,6 +68,7 @@ class Functions:
     constraint: ConstraintCompiler
     call_markers: tuple[str, ...]
     has_named_function: bool
+    warnings: Mapping[str, str] = field(default_factory=dict)
 
     def reader(self) -> CallReader:
         """A reader for one answer."""
@@ -88,8 +93,10 @@ class Functions:
             return None
         tools = [_require_object(number, tool) for number, tool in enumerate(tools)]
         _check_names(tools, style, vocabulary)
-        text_format = _make_text_format(style, structured_output) if choice.mode == "auto" else None
-        is_mixed = text_format is None and (choice.mode == "auto" or style.is_always_mixed)
+        must_call = choice.mode != "auto"
+        _check_text_format(structured_output, must_call=must_call)
+        text_format = None if must_call else _make_text_format(style, structured_output)
+        is_mixed = text_format is None and (not must_call or style.is_always_mixed)
         if text_format is None:
             style = style.with_bare_calls()
         tag = style.structural_tag(
@@ -111,9 +118,9 @@ class Functions:
                 raise _locate_error(error, locations) from None
 
         call_markers = () if text_format is None else style.begin_markers(choice.functions)
-        must_call = choice.mode != "auto"
         constraint = ConstraintCompiler(compile_calls, open_ended=is_mixed, has_calls=True, follows_message=must_call)
-        return cls(style, tools, constraint, call_markers, choice.mode == "named")
+        warnings = _warn_about_text(structured_output) if must_call else {}
+        return cls(style, tools, constraint, call_markers, choice.mode == "named", warnings)
 
 
 def _require_object(number: int, tool: _Json) -> _Json:
@@ -143,15 +150,36 @@ def _wrap_reference(schema: _Json) -> _Json:
     return {**document, "allOf": [{name: value for name, value in schema.items() if name not in _DOCUMENT_KEYWORDS}]}
 
 
+def _check_text_format(structured_output: StructuredOutput, *, must_call: bool) -> None:
+    """Refuse a constraint on the text that is not JSON. `must_call`: whether the answer consists of calls.
+
+    Raises:
+        RequestError: the constraint cannot be combined with the tools.
+    """
+    if structured_output.constraint is None or structured_output.is_json:
+        return
+    param = structured_output.param
+    problem = (
+        "cannot be combined with required calls, since it constrains the text: leave it out"
+        if must_call
+        else "cannot be combined with tools, since the end of the text could be the beginning of a call: "
+        "write a JSON Schema"
+    )
+    raise RequestError(f"{param} {problem}, or set tool_choice to none", param=param)
+
+
+def _warn_about_text(structured_output: StructuredOutput) -> dict[str, str]:
+    """The warning about a constraint on the text of an answer that consists of calls: field -> message."""
+    if structured_output.constraint is None:
+        return {}
+    param = structured_output.param
+    return {param: f"{param} has no effect: it constrains the text, but this answer consists of calls"}
+
+
 def _make_text_format(style: ToolStyle, structured_output: StructuredOutput) -> dict[str, Any] | None:
     """The format of the text, for an answer that may call tools instead. None: free text."""
     if structured_output.constraint is None:
         return None
-    if not structured_output.is_json:
-        condition = "if it is a JSON Schema, or if tool_choice is none or required"
-        raise RequestError(
-            f"{structured_output.param} can be combined with tools only {condition}", param=structured_output.param
-        )
     if style.why_no_format:
         raise RequestError(style.why_no_format, param=structured_output.param)
     schema: Any = structured_output.constraint

@@ -121,13 +121,13 @@ def prepare_request(
     if isinstance(body, ChatRequest):
         settings = server.settings if allow_server_tools else replace(server.settings, tools=())
         engine_request, reading_options, warnings = build_chat_request(body, structured_output, server.engine, settings)
-        structured_output = replace(structured_output, warnings={**structured_output.warnings, **warnings})
+        structured_output = structured_output.add_warnings(warnings)
         has_tools = reading_options.make_call_reader is not None  # errors of tools have their own locations
         param = None if has_tools else structured_output.param or None
         return PreparedRequest([engine_request], structured_output, param, partial(SampleReader, reading_options))
     if structured_output.constraint is not None:
         warnings = body.stop_warnings(f"{structured_output.param} determines this answer", allows_free_text=False)
-        structured_output = replace(structured_output, warnings={**structured_output.warnings, **warnings})
+        structured_output = structured_output.add_warnings(warnings)
     return PreparedRequest(
         body.requests(structured_output, _COMPLETION_TOKENS), structured_output, structured_output.param or None
     )
