@@ -186,7 +186,7 @@ def test_vocabularies_that_are_not_there(name, message):
         (["--batch", "-", "-o", ""], b"{}", "the name of the file for --output is empty"),
         (["--batch", "-", "-o", "nowhere/x"], b"{}", "there is no directory nowhere for --output nowhere/x"),
         (["--batch", "-", "-o", "."], b"{}", "--output . is a directory"),
-        (["x", "--stop", "a", "--choice", "b"], b"", "a constraint determines where its output ends"),
+        (["x", "--stop", "a", "--choice", "b"], b"", "OptionError: a constraint determines where its output ends"),
     ],
 )
 @pytest.mark.usefixtures("with_engine")

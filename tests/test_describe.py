@@ -339,8 +339,9 @@ def test_free_text_after_reasoning_is_not_described() -> None:
     engine = Engine(Llama.random(CONFIG, seed=1), VOCABULARY, chat=ChatTemplate(VOCABULARY), describe=True)
     free = engine.generate("Who?", reasoning_end="a", max_tokens=5)
     assert free.prompt_tokens == len(engine.encode_prompt("Who?"))
-    with pytest.raises(guided.OptionError, match="the constraint cannot be described"):
-        engine.generate("Who?", reasoning_end="a", max_tokens=5, describe=True)
+    for options in ({}, {"reasoning_end": "a"}):
+        with pytest.raises(guided.OptionError, match="to the conversation, but there is no constraint"):
+            engine.generate("Who?", max_tokens=5, describe=True, **options)
 
 
 def test_the_engine_has_a_default() -> None:

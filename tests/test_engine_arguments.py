@@ -110,10 +110,23 @@ def test_instructions_follow_a_tuple_of_content_parts() -> None:
         WITHOUT_SYSTEM.generate([{"role": "user", "content": content}], ["yes"], max_tokens=4, describe=True)
         for content in (parts, tuple(parts))
     )
-    expected = "Who is it?Answer with exactly one of these: yes"
+    expected = "Who is it?\n\nAnswer with exactly one of these: yes"
     assert as_list.prompt_tokens == as_tuple.prompt_tokens == len(expected)
     described = [{"role": "user", "content": (*parts, {"type": "text", "text": "Only yes."})}]
     assert WITHOUT_SYSTEM.generate(described, ["yes"], max_tokens=4, describe=True).prompt_tokens == 19
+
+
+@pytest.mark.parametrize("engine", [WITH_SYSTEM, WITHOUT_SYSTEM])
+def test_content_parts_are_the_same_as_their_text(engine: Engine) -> None:
+    """For a template that concatenates strings, and for one that reads parts."""
+    parts = [{"type": "text", "text": "Who"}, {"type": "text", "text": " is it?"}]
+    for options in ({}, {"describe": True}, {"think_first": 4}):
+        results = [
+            engine.generate([{"role": "user", "content": content}], ["a", "b"], max_tokens=9, seed=1, **options)
+            for content in (parts, "Who is it?")
+        ]
+        assert results[0].tokens == results[1].tokens
+        assert results[0].prompt_tokens == results[1].prompt_tokens
 
 
 @pytest.mark.parametrize("engine", [PLAIN, WITH_SYSTEM])

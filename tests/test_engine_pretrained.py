@@ -203,6 +203,10 @@ def test_incompatible_options_are_refused_before_anything_is_loaded(directory):
         for wrong in (0, True, 1.5):
             with pytest.raises(ValueError, match=f"{option} is {wrong!r}, but must be an integer of at least 1"):
                 Engine.from_pretrained(directory, **{option: wrong})
+    for option, wrong in (("adapter", 5), ("adapter", ""), ("compile", "x"), ("compile", 1), ("draft_model", 5)):
+        with pytest.raises(OptionError, match=rf"{option} is {wrong!r}, but must be ") as caught:
+            Engine.from_pretrained("no such model", **{option: wrong})
+        assert caught.value.option == option
     with pytest.raises(ValueError, match="kv_dtype is 'int4', but must be 'auto' or 'int8'"):
         Engine.from_pretrained("no such model", kv_dtype="int4")
     with pytest.raises(UnsupportedError, match=r"models of type GPT cannot be compiled \(at compile\)"):

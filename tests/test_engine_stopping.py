@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from guided.engine.engine import Engine
 from guided.engine.stopping import StopMatch, Stops, StopSearch
-from guided.errors import GuidedError, SpecError
+from guided.errors import GuidedError, OptionError, SpecError
 from guided.models.architectures.llama import Llama, LlamaConfig
 from guided.vocabulary.vocabulary import Vocabulary
 from tests.effort import examples
@@ -169,7 +169,11 @@ def test_refusals(options, error, message):
 
 @pytest.mark.parametrize("options", [{"stop": "a"}, {"stop_token_ids": [1]}, {"stop_regex": "a"}, {"ignore_eos": True}])
 def test_stops_under_a_constraint_are_refused(options):
-    with pytest.raises(GuidedError, match="a constraint determines where its output ends"):
+    with pytest.raises(OptionError, match="a constraint determines where its output ends") as caught:
         ENGINE.generate("ab", "a{3}", **options)
+    assert caught.value.option == next(iter(options))
+    with pytest.raises(OptionError) as caught:
+        ENGINE.generate("ab", "a{3}", stop="b", stop_token_ids=[1])
+    assert caught.value.option is None
     assert ENGINE.generate("ab", "a{3}", **dict.fromkeys(options)).text == "aaa"
     assert replace(Stops(), includes_stop=True) != Stops()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import stat
+import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import guided
 from guided import GrammarCompiler, GrammarMatcher, Limits
+from guided.cli.console import warnings_as_notes
 from guided.matching import cached_compiler
-from guided.matching.grammar_folder import GrammarFolder
+from guided.matching.grammar_folder import FolderWarning, GrammarFolder
 from tests.core_support import mask_of, vocabulary
 
 VOCABULARY = vocabulary(20)
@@ -154,18 +158,76 @@ def test_damaged_files_are_replaced(damage, tmp_path, reads):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
-    """There is one warning and no error."""
-    place = tmp_path / "file"
-    place.write_text("not a folder")
-    compiler = GrammarCompiler(VOCABULARY, cache_dir=place)
-    with pytest.warns(RuntimeWarning, match="cannot be stored in"):
-        assert compiler.compile_regex("a").kind == "regex"
+    """There is one warning and no error. It points to the line that chose the folder, also from another thread."""
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path / "folder")
+    line = sys._getframe().f_lineno - 1
+    (tmp_path / "folder").write_text("not a folder")
+    with pytest.warns(FolderWarning, match="cannot be stored in") as warned, ThreadPoolExecutor() as pool:
+        assert pool.submit(compiler.compile_regex, "a").result().kind == "regex"
+    assert [(each.filename, each.lineno) for each in warned] == [(__file__, line)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compiler.compile_regex("b").kind == "regex"
-    for path in (3, b"bytes", "a\0b", "\ud800"):
-        with pytest.raises(guided.OptionError, match="cache_dir"):
+
+
+def test_commands_show_the_warning_in_one_line(tmp_path, capsys):
+    folder = GrammarFolder(tmp_path / "folder")
+    (tmp_path / "folder").write_text("not a folder")
+    with warnings_as_notes():
+        folder.write("a" * 40, b"data")
+    errors = capsys.readouterr().err
+    assert errors.startswith("warning: grammars cannot be stored in ") and errors.count("\n") == 1
+
+
+def test_a_path_that_cannot_be_a_folder_is_refused(tmp_path, monkeypatch):
+    place = tmp_path / "file"
+    place.write_text("not a folder")
+    for path in (3, b"bytes", "a\0b", "\ud800", "", place, str(place), place / "below"):
+        with pytest.raises(guided.OptionError, match="cache_dir is ") as caught:
             GrammarCompiler(VOCABULARY, cache_dir=path)  # type: ignore[arg-type]
+        assert caught.value.option == "cache_dir"
+    with pytest.raises(guided.OptionError, match="None means no folder"):
+        GrammarCompiler(VOCABULARY, cache_dir="")
+    monkeypatch.chdir(tmp_path)
+    GrammarCompiler(VOCABULARY, cache_dir="new/folder").compile_regex("a")
+    assert len(files(tmp_path / "new" / "folder")) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no modes")
+@pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o664), (0o022, 0o644), (0o077, 0o600)])
+def test_the_umask_determines_who_can_read_a_file(umask, mode, tmp_path):
+    previous = os.umask(umask)
+    try:
+        GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_regex("a")
+    finally:
+        os.umask(previous)
+    (path,) = tmp_path.iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_files_that_the_user_must_not_read_are_replaced(tmp_path, monkeypatch):
+    GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_regex("a")
+    (path,) = tmp_path.iterdir()
+    number, open_file = path.stat().st_ino, os.open
+
+    def refuse(name, *arguments, **options):
+        if Path(name) == path:
+            raise PermissionError(13, "Permission denied", str(name))
+        return open_file(name, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.warns(FolderWarning, match="cannot be read in .*Permission denied"):
+        assert GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_regex("a").kind == "regex"
+    assert path.stat().st_ino != number
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path):
+    folder = GrammarFolder(tmp_path)
+    os.mkfifo(tmp_path / f"{'a' * 40}.grammar")
+    assert folder.read("a" * 40) is None
+    folder.write("a" * 40, b"data")
+    assert folder.read("a" * 40) == b"data"
 
 
 def test_specifications_without_text_are_compiled_but_not_stored(tmp_path):

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from guided.errors import OptionError
 from guided.kv.cache import CacheShape, KVCache, Lease, Plan, SegmentedPlan
 from guided.kv.dense import DenseCache
 from guided.kv.offload.cache import OffloadCache
@@ -34,6 +35,28 @@ CACHES = {name: partial(make, SHAPE) for name, make in KINDS.items()} | {
     f"quantised {name}": partial(lambda make: QuantisedCache(make(packed_shape(SHAPE)), SHAPE), make)
     for name, make in KINDS.items()
 }
+
+
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        (lambda: DenseCache(SHAPE, -5), "capacity"),
+        (lambda: DenseCache((2, 1, 7), 5), "shape"),  # type: ignore[arg-type]
+        (lambda: PagedCache(SHAPE, 4, block_size=0), "block_size"),
+        (lambda: PagedCache(SHAPE, True), "blocks"),
+        (lambda: RadixCache(SHAPE, 1.5), "slots"),  # type: ignore[arg-type]
+        (lambda: OffloadCache(SHAPE, 4, 0), "ring_slots"),
+        (lambda: OffloadCache(SHAPE, 4, 4, device_blocks=-1), "device_blocks"),
+        (lambda: QuantisedCache(DenseCache(SHAPE, 5), None), "shape"),  # type: ignore[arg-type]
+        (lambda: CacheShape(0, 1, 7), "layers"),
+        (lambda: CacheShape(2, -1, 7), "kv_heads"),
+        (lambda: CacheShape(2, 1, "7"), "head_dim"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_sizes_are_errors_that_name_the_argument(make, option):
+    with pytest.raises(OptionError, match=f"{option} is .*, but must be") as caught:
+        make()
+    assert caught.value.option == option
 
 
 def past(tokens: list[int], layer: int) -> torch.Tensor:

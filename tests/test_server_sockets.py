@@ -249,6 +249,7 @@ def test_a_socket_of_the_file_system_and_a_key_of_the_environment(tmp_path: Path
     [
         (("--max-requests-per-key", "3"), "limits each key: give --api-key"),
         (("--requests-per-minute", "3"), "limits each key: give --api-key"),
+        (("--grammar-cache", __file__), f"guided serve: --grammar-cache is {__file__!r}, which is not a folder"),
         (("--log-requests",), "needs --log-format json"),
         (("--api-key", " "), "--api-key is empty"),
         (("--queue-timeout", "-1"), "not at least 0"),

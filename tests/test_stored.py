@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import random
 import warnings
 from dataclasses import dataclass, replace
@@ -326,3 +328,13 @@ def test_schemas_that_are_not_json():
     schema["enum"].append(2)
     with pytest.raises(SpecError, match="has changed"):
         grammar.to_bytes()
+
+
+def test_pickling_is_refused_and_copies_are_not():
+    grammar = GrammarCompiler(VOCABULARY).compile_regex("a+")
+    with pytest.raises(TypeError, match=r"a CompiledGrammar cannot be pickled: pickle its to_bytes\(\)"):
+        pickle.dumps(grammar)
+    assert copy.deepcopy([grammar])[0] is grammar
+    duplicate = copy.copy(grammar)
+    duplicate.findings = (guided.Finding("/a", "a", "it is a test"),)
+    assert grammar.findings == () and mask_of(GrammarMatcher(duplicate)) == mask_of(GrammarMatcher(grammar))

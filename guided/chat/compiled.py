@@ -5,6 +5,7 @@ In: the text of a template, and its variables. Out: the rendered text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -19,6 +20,13 @@ _PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description
     "type": "object", "properties": {"probing": {"type": "string", "description": "d"}}, "required": []}}}  # fmt: skip
 
 
+_PROBE_USER: Final = {"role": "user", "content": "u"}
+_PROBE_PARTS: Final = [{"type": "text", "text": "probedone"}, {"type": "text", "text": "probedtwo"}]
+_PARTS: Final = re.compile(r"probedone(?s:.*?)probedtwo")
+_QUOTED_PART: Final = re.compile(r"""["']probedone["']""")
+_NO_VARIABLES: Final[Mapping[str, Any]] = {}
+
+
 class TemplateRefusal(GuidedError):
     """A template refuses a conversation with `raise_exception`, because it does not support something in it."""
 
@@ -31,6 +39,7 @@ class CompiledTemplate:
     """
 
     def __init__(self, source: str) -> None:
+        self._part_readers: dict[tuple[str, bool], bool] = {}
         if len(source) > _MAX_LENGTH:
             raise UnsupportedError(f"the chat template has {len(source)} characters, more than {_MAX_LENGTH}")
         try:
@@ -57,16 +66,34 @@ class CompiledTemplate:
 
         This is found by rendering two made-up calls.
         """
-        texts = [self._render_probe(value) for value in ({"probed": "p"}, '{"probed": "p"}')]
+        texts = [self._render_probe(_make_call_messages(value, "t")) for value in ({"probed": "p"}, '{"probed": "p"}')]
         return ("probed" not in texts[0] or "{'probed'" in texts[0]) and '"probed"' in texts[1]
 
-    def _render_probe(self, arguments: Any) -> str:
-        call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
-        user = {"role": "user", "content": "u"}
-        messages = [user, {"role": "assistant", "content": "", "tool_calls": [call]}]
-        messages += [{"role": "tool", "content": "t", "name": "f", "tool_call_id": "call00000"}]
+    def reads_parts(self, role: str, variables: Mapping[str, Any], *, has_tools: bool) -> bool:
+        """Whether the template writes the texts of all content parts of messages with this role, one after the other.
+
+        If not, it takes the content as a string. Then it fails for a list, prints it as Python or JSON, or reads only
+        the first part. This is found by rendering a made-up conversation.
+
+        Args:
+            role: the role of the messages.
+            variables: the values of `bos_token` and similar variables.
+            has_tools: whether the conversation has tools.
+        """
+        key = (str(role), has_tools)
+        if key not in self._part_readers:
+            messages = _make_part_messages(role)
+            text = self._render_probe(messages, variables, has_tools=has_tools or role == "tool")
+            expected_count = sum(isinstance(message["content"], list) for message in messages)
+            self._part_readers[key] = len(_PARTS.findall(text)) == expected_count and not _QUOTED_PART.search(text)
+        return self._part_readers[key]
+
+    def _render_probe(
+        self, messages: list[dict[str, Any]], variables: Mapping[str, Any] = _NO_VARIABLES, *, has_tools: bool = True
+    ) -> str:
+        tools = [_PROBE_TOOL] if has_tools else None
         try:
-            return self.render(messages=messages, tools=[_PROBE_TOOL], add_generation_prompt=False)
+            return self.render(messages=messages, tools=tools, add_generation_prompt=False, **variables)
         except GuidedError:
             return ""
 
@@ -99,6 +126,28 @@ class CompiledTemplate:
 def compile_template(source: str) -> CompiledTemplate:
     """The compiled template. Raises UnsupportedError if it is invalid, or too large."""
     return CompiledTemplate(source)
+
+
+def _make_call_messages(arguments: Any, result: Any) -> list[dict[str, Any]]:
+    """Made-up messages: a call with these arguments, and its result."""
+    call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    assistant = {"role": "assistant", "content": "", "tool_calls": [call]}
+    return [_PROBE_USER, assistant, {"role": "tool", "content": result, "name": "f", "tool_call_id": "call00000"}]
+
+
+def _make_part_messages(role: str) -> list[dict[str, Any]]:
+    """A made-up conversation in which messages with this role consist of parts: the user's first and later messages, or
+    one message with another role."""
+    message = {"role": role, "content": _PROBE_PARTS}
+    match role:
+        case "user":
+            return [message, {"role": "assistant", "content": "a"}, message]
+        case "assistant":
+            return [_PROBE_USER, message, _PROBE_USER]
+        case "tool":
+            return _make_call_messages({}, _PROBE_PARTS)
+        case _:
+            return [message, _PROBE_USER]
 
 
 def _measure(value: Any) -> int:

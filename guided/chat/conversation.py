@@ -13,8 +13,8 @@ from guided.frontends.structural_tag.tool_prompts import read_arguments
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 
 __all__ = [
-    "DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "as_style", "to_plain", "to_plain_list",
-    "to_plain_messages",
+    "DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "as_style", "join_parts", "to_plain",
+    "to_plain_list", "to_plain_messages",
 ]  # fmt: skip
 
 Message: TypeAlias = Mapping[str, Any]
@@ -115,6 +115,11 @@ def to_plain_list(items: Iterable[Any], description: str) -> list[Any]:
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise GuidedError(f"{description} must be a list, not {brief(items)}")
     return [to_plain(item, description, 1) for item in items]
+
+
+def join_parts(content: str | Sequence[Mapping[str, Any]]) -> str:
+    """The text of a message's content. The texts of its parts are joined without a separator."""
+    return content if isinstance(content, str) else "".join(str(part["text"]) for part in content)
 
 
 def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:

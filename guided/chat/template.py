@@ -11,6 +11,8 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
 So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The rendered
 text is the same as in transformers, character for character, because templates see the original strings without marks.
 
+If a template takes contents as strings only, text parts are joined for it.
+
 A template that reads `tools` describes them itself if it uses the requested style of calls. A style that is none of the
 known ones is derived from renderings of the template (derived_style.py). Not supported: images, and the assistant masks
 of transformers. Needs the package jinja2, which is imported at the first rendering.
@@ -33,6 +35,7 @@ from guided.chat.conversation import (
     MessageError,
     as_style,
     convert_arguments,
+    join_parts,
     to_plain,
     to_plain_list,
     to_plain_messages,
@@ -131,7 +134,10 @@ class ChatTemplate:
         chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
         source = self._source(chat)
         template = compile_template(source)
-        messages = [self._tag_own_markers(message, source) for message in to_plain_messages(chat.messages, source)]
+        messages = [
+            self._tag_own_markers(self._join_unread_parts(message, template, bool(chat.tools)), source)
+            for message in to_plain_messages(chat.messages, source)
+        ]
         tools, documents = to_plain_list(chat.tools, "tools"), to_plain_list(chat.documents, "documents")
         variables = self._merge_variables(chat, template)
         if documents and "documents" not in template.variables:
@@ -227,6 +233,15 @@ class ChatTemplate:
                 names = ", ".join(sorted(template.variables - _RESERVED_VARIABLES - self._tokens.keys())) or "none"
                 raise GuidedError(f"this model's chat template does not read {name!r}; it reads {names}")
         return {**self._tokens, **variables}
+
+    def _join_unread_parts(
+        self, message: dict[str, Any], template: CompiledTemplate, has_tools: bool
+    ) -> dict[str, Any]:
+        """The message, with its content as a string if it consists of parts and the template does not read those."""
+        content = message.get("content")
+        if not isinstance(content, list) or template.reads_parts(message["role"], self._tokens, has_tools=has_tools):
+            return message
+        return message | {"content": join_parts(content)}
 
     def _tag_own_markers(self, message: dict[str, Any], source: str) -> dict[str, Any]:
         """Tag markers such as `<think>` in an assistant's message, so they are tokenized as markers again."""

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from guided.chat.conversation import join_parts
 from guided.chat.tagged_text import join_tagged, tag_text
-from guided.errors import UnsupportedError
 from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
@@ -86,13 +86,7 @@ def _write_arguments(call: Mapping[str, Any]) -> str:
 
 
 def _get_content(message: Mapping[str, Any]) -> str:
-    content = message.get("content", "")
-    if isinstance(content, str):
-        return content
-    if len(content) == 1:
-        return str(content[0]["text"])
-    reason = "the chat template does not support tools, so they cannot be combined with a message of several text parts"
-    raise UnsupportedError(reason, hint="write the content as one string")
+    return join_parts(message.get("content", ""))
 
 
 def _join_pieces(pieces: Iterable[Piece]) -> str:

@@ -24,6 +24,7 @@ from typing import Any, Final, TextIO
 
 from guided.cli.kinds import as_flags
 from guided.errors import BudgetError, GuidedError, GuidedWarning, fields_of
+from guided.matching.grammar_folder import FolderWarning
 
 __all__ = [
     "BAD_INPUT",
@@ -158,7 +159,8 @@ def warnings_as_notes() -> Iterator[None]:
     """Print each line of guided's warnings on standard error, but each line only once."""
     printed_lines: set[str] = set()
     with warnings.catch_warnings():
-        warnings.simplefilter("always", GuidedWarning)
+        for shown in (GuidedWarning, FolderWarning):
+            warnings.simplefilter("always", shown)
         show_others = warnings.showwarning
 
         def show(
@@ -169,7 +171,7 @@ def warnings_as_notes() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if not isinstance(message, GuidedWarning):
+            if not isinstance(message, GuidedWarning | FolderWarning):
                 show_others(message, category, filename, lineno, file, line)
                 return
             for text in str(message).splitlines():

@@ -10,6 +10,8 @@ from typing import Any, Final
 from guided.cli.arguments import integer, real
 from guided.cli.console import InputError, read_text
 from guided.cli.options import add_tools, find_tools
+from guided.errors import OptionError
+from guided.matching.grammar_folder import GrammarFolder
 from guided.server.settings import Settings
 
 __all__ = ["API_KEY", "add_serve_options", "read_settings"]
@@ -197,7 +199,8 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
     """The settings on the command line.
 
     Raises:
-        InputError: an option requires another one that is missing, or an API key is empty or cannot be read.
+        InputError: an option requires another one that is missing, an API key is empty or cannot be read, or
+            --grammar-cache is not a folder.
     """
     keys = _read_keys(arguments)
     for name in ("max_requests_per_key", "requests_per_minute"):
@@ -205,6 +208,8 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
             raise InputError(f"--{name.replace('_', '-')} limits each key: give --api-key or --api-key-file")
     if arguments.log_requests and arguments.log_format == "none":
         raise InputError("--log-requests needs --log-format json or text")
+    if arguments.grammar_cache:
+        _check_grammar_cache(arguments.grammar_cache)
     names = (
         "allow_special_tokens", "default_max_tokens", "max_running", "max_queued_requests", "max_queued_tokens",
         "max_requests_per_key", "requests_per_minute", "grammar_memory", "grammar_cache", "max_header_bytes",
@@ -219,6 +224,13 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
         **{name: getattr(arguments, name) for name in names},
         **_read_tools_and_reasoning(arguments),
     )
+
+
+def _check_grammar_cache(path: str) -> None:
+    try:
+        GrammarFolder(path)
+    except OptionError as error:
+        raise InputError(str(error).replace("cache_dir is", "--grammar-cache is", 1)) from None
 
 
 def _read_tools_and_reasoning(arguments: argparse.Namespace) -> dict[str, Any]:

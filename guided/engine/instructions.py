@@ -20,6 +20,7 @@ from guided.models.model import ModelConfig
 __all__ = ["Instructions", "describes_by_default"]
 
 _MIN_PARAMETERS: Final = 200_000_000
+_NO_CONSTRAINT: Final = "there is no constraint"
 _NO_TEMPLATE: Final = "no chat template renders the prompt"
 
 
@@ -66,7 +67,8 @@ class Instructions:
                 described, because two random samples may mislead a model.
 
         Raises:
-            OptionError: a description is required, but the constraint cannot be described or there is no conversation.
+            OptionError: a description is required, but there is no constraint or no conversation, or the constraint
+                cannot be described.
         """
         is_templated = self._reader.is_templated(prompt, raw=self._raw)
         chat = self._reader.to_conversation(prompt) if is_templated else None
@@ -79,7 +81,10 @@ class Instructions:
             )
         if not is_required or self._has_tools or (chat is not None and chat.tools):
             return prompt
-        reason = _NO_TEMPLATE if description is not None else "the constraint cannot be described"
+        if description is not None:
+            reason = _NO_TEMPLATE
+        else:
+            reason = _NO_CONSTRAINT if self._is_free_text else "the constraint cannot be described"
         raise OptionError(f"describe=True adds the specification to the conversation, but {reason}", option="describe")
 
     def think_first(self, prompt: Prompt, thoughts: Thoughts, *, may_describe: bool) -> tuple[Prompt, list[int]]:
@@ -88,7 +93,7 @@ class Instructions:
         Raises:
             OptionError: there is no constraint, or no conversation in which the model begins the next message.
         """
-        chat, reason = None, "there is no constraint"
+        chat, reason = None, _NO_CONSTRAINT
         if self._grammar is not None:
             reason = _NO_TEMPLATE
             if self._reader.is_templated(prompt, raw=self._raw):

@@ -64,6 +64,12 @@ def load(
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         check_integer(option, count, minimum=1)
     check_kv_dtype(kv_dtype)
+    if not isinstance(compile, bool):
+        raise OptionError(f"compile is {brief(compile)}, but must be True or False", option="compile")
+    if adapter is not None:
+        _check_adapter(adapter)
+    if draft_model is not None:
+        check_path("draft_model", draft_model, "the name of a model, or a path")
     if tensor_parallel * pipeline_parallel > 1:
         for option, value in (
             ("adapter", adapter is not None), ("compile", compile), ("kv_dtype", kv_dtype != "auto"),
@@ -87,10 +93,18 @@ def load(
         parts = replace(parts, model=parts.model.compile(dynamic=True))
     if draft_model is None:
         return EngineParts(parts)
-    check_path("draft_model", draft_model, "the name of a model, or a path")
     drafter = load_pretrained(find_model(draft_model), dtype=weight_dtype, device=target_device)
     check_same_tokens(parts.vocabulary, drafter.model, drafter.vocabulary)
     return EngineParts(parts, draft=drafter.model)
+
+
+def _check_adapter(adapter: str | os.PathLike[str]) -> None:
+    expected = "the path of a directory"
+    check_path("adapter", adapter, expected)
+    if not os.fspath(adapter):
+        raise OptionError(
+            f"adapter is {brief(adapter)}, but must be {expected}; None means no adapter", option="adapter"
+        )
 
 
 def _load_split(

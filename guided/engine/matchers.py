@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from guided.chat import Conversation
-from guided.chat.conversation import MessageError
+from guided.chat.conversation import MessageError, join_parts
 from guided.engine.prompts import PromptReader
 from guided.engine.reasoning import ReasoningGate, find_reasoning_end
 from guided.engine.request import Prompt
@@ -103,8 +103,7 @@ def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prom
         return ""
     if not isinstance(prompt, Conversation) or not prompt.continue_final_message:
         return ""
-    content = prompt.messages[-1].get("content") or ""
-    message_text = content if isinstance(content, str) else "".join(str(part["text"]) for part in content)
+    message_text = join_parts(prompt.messages[-1].get("content") or "")
     prompt_tail = grammar.vocabulary.decode(ids[-len(message_text.encode()) - 1 :])
     candidates = (message_text, message_text.rstrip(), message_text.strip())
     text = next((text for text in candidates if prompt_tail.endswith(text.encode())), candidates[-1])

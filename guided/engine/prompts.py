@@ -163,8 +163,8 @@ def _text_contents(message: Message) -> list[str]:
 
 
 def with_text(message: Message, text: str) -> Message:
-    """Append a paragraph to a well-formed message."""
+    """Append a paragraph to a well-formed message. An empty line separates it, also from parts, which may be joined."""
     content = message.get("content")
     if isinstance(content, list | tuple):
-        return {**message, "content": [*content, {"type": "text", "text": text}]}
+        return {**message, "content": [*content, {"type": "text", "text": f"\n\n{text}"}]}
     return {**message, "content": f"{content}\n\n{text}" if content else text}

@@ -38,7 +38,7 @@ from guided.engine.step_requests import Draft, Forward, LogitRows, Steps
 from guided.engine.stopping import Stops
 from guided.engine.tool_calls import ToolCalls
 from guided.engine.transcript import Transcript
-from guided.errors import BudgetError, GuidedError
+from guided.errors import BudgetError, GuidedError, OptionError
 from guided.matching.canonical.matcher import CanonicalMatcher
 from guided.matching.constraint import ValueParser
 from guided.matching.healing import HealingMatcher
@@ -77,7 +77,7 @@ class Sequence:
         prefill: the beginning of the text: the prompt ends with it, and the matcher has accepted it.
 
     Raises:
-        BudgetError: no output fits. GuidedError: stops with a constraint. OptionError: an unknown stop token.
+        BudgetError: no output fits. OptionError: stops with a constraint, or an unknown stop token.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class Sequence:
                 raise BudgetError(shortest_length, context_left, max_tokens)
             raise BudgetError(shortest_length, limit)
         if matcher is not None and stops and not (open_ended and stops.has_only_text_stops and calls is None):
-            raise GuidedError("a constraint determines where its output ends: leave out stops and ignore_eos")
+            problem = "a constraint determines where its output ends: leave out stops and ignore_eos"
+            raise OptionError(problem, option=stops.option)
         stops.check(vocabulary.size)
         self.vocabulary, self.prompt, self.matcher, self.params = vocabulary, prompt, matcher, params
         self.max_tokens, self.calls, self.parse, self.prefill = limit, calls, parse, prefill

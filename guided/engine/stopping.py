@@ -100,6 +100,18 @@ class Stops:
         return bool(self.texts or self.token_ids or self.patterns or self.ignore_eos)
 
     @property
+    def option(self) -> str | None:
+        """The name of the option that is set, without which there would be no stops; None if there are several."""
+        options = {
+            "stop": self.texts,
+            "stop_token_ids": self.token_ids,
+            "stop_regex": self.patterns,
+            "ignore_eos": self.ignore_eos,
+        }
+        names = [name for name, value in options.items() if value]
+        return names[0] if len(names) == 1 else None
+
+    @property
     def has_only_text_stops(self) -> bool:
         """Whether the only stop conditions are stop strings and stop patterns."""
         return not self.token_ids and not self.ignore_eos

@@ -18,7 +18,10 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-__all__ = ["CacheShape", "KVCache", "KVView", "Lease", "Plan", "Segment", "SegmentedPlan"]
+from guided.errors import OptionError, brief
+from guided.keywords import check_integer
+
+__all__ = ["CacheShape", "KVCache", "KVView", "Lease", "Plan", "Segment", "SegmentedPlan", "check_cache"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +34,22 @@ class CacheShape:
     dtype: torch.dtype = torch.float32
     device: torch.device = torch.device("cpu")  # noqa: RUF009 - immutable
 
+    def __post_init__(self) -> None:
+        for name in ("layers", "kv_heads", "head_dim"):
+            check_integer(name, getattr(self, name), minimum=1)
+
     @property
     def bytes_per_token(self) -> int:
         """The number of bytes of one position's keys and values."""
         return 2 * self.layers * self.kv_heads * self.head_dim * self.dtype.itemsize
+
+
+def check_cache(shape: CacheShape, **sizes: int) -> None:
+    """Raise an OptionError unless `shape` is a `CacheShape` and each size of the cache is an integer of at least 1."""
+    if not isinstance(shape, CacheShape):
+        raise OptionError(f"shape is {brief(shape)}, but must be a CacheShape", option="shape")
+    for name, size in sizes.items():
+        check_integer(name, size, minimum=1)
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from guided.kv.cache import CacheShape, KVView, Lease, Plan
+from guided.kv.cache import CacheShape, KVView, Lease, Plan, check_cache
 
 __all__ = ["DenseCache"]
 
@@ -35,6 +35,7 @@ class DenseCache:
     """Contiguous keys and values of at most `capacity` positions in total, including reserved positions."""
 
     def __init__(self, shape: CacheShape, capacity: int) -> None:
+        check_cache(shape, capacity=capacity)
         self.shape, self._capacity, self._used_positions = shape, capacity, 0
 
     @property

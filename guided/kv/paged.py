@@ -27,7 +27,7 @@ import xxhash
 from torch import Tensor
 
 from guided.kernels.transfer import send
-from guided.kv.cache import CacheShape, KVView, Lease
+from guided.kv.cache import CacheShape, KVView, Lease, check_cache
 from guided.kv.pool import SlotPool, as_slice
 
 __all__ = ["BlockPool", "PagedCache", "PagedPlan"]
@@ -125,6 +125,7 @@ class PagedCache:
 
     def __init__(self, shape: CacheShape, blocks: int, block_size: int = 256, *, pool: BlockPool | None = None) -> None:
         """`pool`: existing memory of these sizes; None: allocate memory."""
+        check_cache(shape, blocks=blocks, block_size=block_size)
         self._pool, self.block_size = pool or BlockPool(shape, blocks, block_size), block_size
         self._blocks = [_Block(number) for number in range(blocks)]
         self._unused = OrderedDict((block.number, block) for block in self._blocks)  # the next one to reuse comes first

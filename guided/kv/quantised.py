@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from guided import kernels
-from guided.kv.cache import CacheShape, KVCache, KVView, Lease, Plan, Segment, SegmentedPlan
+from guided.kv.cache import CacheShape, KVCache, KVView, Lease, Plan, Segment, SegmentedPlan, check_cache
 
 __all__ = ["PackedKVView", "QuantisedCache", "pack", "packed_shape", "unpack"]
 
@@ -89,6 +89,7 @@ class QuantisedCache:
     """Wraps a cache of shape `packed_shape(shape)` as a cache of shape `shape`."""
 
     def __init__(self, inner: KVCache, shape: CacheShape) -> None:
+        check_cache(shape)
         self.inner, self._dtype = inner, shape.dtype
 
     @property

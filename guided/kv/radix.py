@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from guided.kv.cache import CacheShape, Lease, Plan
+from guided.kv.cache import CacheShape, Lease, Plan, check_cache
 from guided.kv.pool import PoolPlan, SlotPool
 
 __all__ = ["RadixCache"]
@@ -43,6 +43,7 @@ class RadixCache:
     """Keys and values of at most `slots` positions."""
 
     def __init__(self, shape: CacheShape, slots: int) -> None:
+        check_cache(shape, slots=slots)
         self._pool = SlotPool(shape, slots)
         self._free_slots = list(range(slots))[::-1]
         self._roots: dict[str, _Node] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn, Self
 
 from guided.automaton import _core
 from guided.errors import Finding, GuidedError, LimitExceeded, warn_about
@@ -65,6 +65,20 @@ class CompiledGrammar:
         self._annotated_grammar: AnnotatedGrammar | None = None
         self.native, self.vocabulary, self.origins, self.kind, self._source = native, vocabulary, origins, kind, source
         self.findings = tuple(findings)
+
+    def __copy__(self) -> Self:
+        duplicate = object.__new__(type(self))
+        for name in CompiledGrammar.__slots__:
+            setattr(duplicate, name, getattr(self, name))
+        return duplicate
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # immutable
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a CompiledGrammar cannot be pickled: pickle its to_bytes(), and read them with CompiledGrammar.from_bytes"
+        )
 
     @property
     def source(self) -> Any:

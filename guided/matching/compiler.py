@@ -46,6 +46,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         cache_dir: a folder in which compiled grammars are stored, which saves time after a restart and in other
             processes. None: no folder. The files take at most 256 MiB; the least recently used are removed.
             Composed specifications, and Lark grammars with `import_paths` or an `Indenter` object, are not stored.
+
+    Raises:
+        OptionError: `cache_dir` is empty, or is not a folder.
     """
 
     @keywords_checked(JsonSchemaKeywords.__annotations__)

@@ -11,20 +11,26 @@ see a complete file or none. Reading a file updates its modification time. If th
 `_MAX_BYTES`, the ones with the oldest times are removed. Temporary files that a process has left behind are removed
 after an hour.
 
-A file system error never makes a compilation fail. If a file cannot be written, guided warns once.
+Several users can share a folder. The umask determines who can read a file, as for any other new file. The time of a
+file that belongs to another user is updated only if this user may write the file.
 
-A user who can write to the folder can replace a grammar with another one, but cannot harm the process in other ways.
+A file system error never makes a compilation fail. If a file cannot be written, or its permissions forbid reading it,
+guided warns once. A file that cannot be read is compiled again and replaced.
+
+A user who can write to the folder can replace a grammar with another one, but cannot harm the process in other ways: a
+file is opened once, without waiting for a writer, and not read beyond `_MAX_FILE_BYTES`.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import stat
 import sys
-import tempfile
 import threading
 import unicodedata
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -34,13 +40,13 @@ from pathlib import Path
 from time import time
 from typing import Final
 
-from guided.errors import OptionError, SpecError, brief, warn_caller
+from guided.errors import OptionError, SpecError, brief
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.stored import FORMAT, check_json
 from guided.keywords import check_path
 from guided.version import __version__
 
-__all__ = ["GrammarFolder"]
+__all__ = ["FolderWarning", "GrammarFolder"]
 
 _MAX_BYTES: Final = 256 << 20
 _MAX_FILE_BYTES: Final = 64 << 20  # per file
@@ -52,11 +58,15 @@ _DIGEST_BYTES: Final = 20
 _PLAIN_TYPES: Final = frozenset((str, int, float, bool, type(None), JsonSchemaOptions))
 
 
+class FolderWarning(RuntimeWarning):
+    """Files in a folder of grammars cannot be written or read, so grammars are compiled again."""
+
+
 class GrammarFolder:
     """Stored grammars in a folder, which is created when the first one is written. Thread-safe.
 
     Raises:
-        OptionError: `path` is not a path.
+        OptionError: `path` is not a path, is empty, or leads to something that is not a folder.
     """
 
     def __init__(self, path: str | PathLike[str], max_bytes: int = _MAX_BYTES) -> None:
@@ -67,7 +77,15 @@ class GrammarFolder:
             is_usable = False
         if not is_usable:
             raise OptionError(f"cache_dir is {brief(path)}, which cannot be the path of a folder", option="cache_dir")
+        if not os.fspath(path):
+            hint = 'None means no folder, and "." the current one'
+            raise OptionError(f'cache_dir is "", which is not the path of a folder: {hint}', option="cache_dir")
         self.path, self.max_bytes = Path(path), max_bytes
+        existing_path = next(filter(os.path.exists, (self.path, *self.path.parents)), None)
+        if existing_path is not None and not os.path.isdir(existing_path):
+            problem = "which" if existing_path == self.path else f"but {brief(str(existing_path))}"
+            raise OptionError(f"cache_dir is {brief(str(path))}, {problem} is not a folder", option="cache_dir")
+        self._made_at = _find_caller()
         self._total_bytes, self._write_count = 0, 0
         self._has_warned = False
         self._lock = threading.Lock()
@@ -93,10 +111,10 @@ class GrammarFolder:
         """The bytes that were stored under a name; None if there is no such file, or it cannot be read."""
         path = self.path / (name + _SUFFIX)
         try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
-                return None
-            data = path.read_bytes()
+            data = _read_file(path)
+        except PermissionError as error:
+            self._warn("read", error)
+            return None
         except OSError:
             return None
         if data[:_DIGEST_BYTES] != bytes.fromhex(name):
@@ -113,9 +131,7 @@ class GrammarFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._write_file(name + _SUFFIX, bytes.fromhex(name) + data)
         except OSError as error:
-            if not self._has_warned:
-                self._has_warned = True
-                warn_caller(RuntimeWarning(f"grammars cannot be stored in {self.path}: {error}"))
+            self._warn("stored", error)
             return
         with self._lock:
             self._total_bytes += len(data)
@@ -124,14 +140,25 @@ class GrammarFolder:
                 self._total_bytes = self._remove_oldest()
 
     def _write_file(self, name: str, data: bytes) -> None:
-        descriptor, temporary_path = tempfile.mkstemp(".tmp", f"{name}.", self.path)
-        try:
-            with open(descriptor, "wb") as file:
+        temporary_path = self.path / f"{name}.{secrets.token_hex(8)}.tmp"
+        with open(temporary_path, "xb") as file:  # unlike those of `tempfile`, its mode follows the umask
+            try:
                 file.write(data)
-            os.replace(temporary_path, self.path / name)
-        except BaseException:
-            Path(temporary_path).unlink(missing_ok=True)
-            raise
+                file.close()
+                os.replace(temporary_path, self.path / name)
+            except BaseException:
+                file.close()
+                temporary_path.unlink(missing_ok=True)
+                raise
+
+    def _warn(self, action: str, error: OSError) -> None:
+        """Warn once. The warning points to the line that chose the folder: in a worker thread, there is no caller."""
+        with self._lock:
+            has_warned, self._has_warned = self._has_warned, True
+        if not has_warned:
+            warning = FolderWarning(f"grammars cannot be {action} in {self.path}: {error}")
+            file, line, module = self._made_at
+            warnings.warn_explicit(warning, FolderWarning, file, line, module)
 
     def _remove_oldest(self) -> int:
         """Remove the oldest files until the others fit. Returns the size of the others in bytes."""
@@ -155,6 +182,23 @@ class GrammarFolder:
                         yield Path(entry.path), status.st_mtime, status.st_size
         except OSError:  # another process is removing files
             return
+
+
+def _read_file(path: Path) -> bytes:
+    """The bytes of a regular file that anyone may have written; "" if it is something else, or too large."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe's reader would wait
+    with open(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        is_usable = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_FILE_BYTES
+        return file.read(status.st_size) if is_usable else b""
+
+
+def _find_caller() -> tuple[str, int, str]:
+    """The file, line and module of the innermost call from outside of guided."""
+    package, frame = __name__.partition(".")[0], sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, str(frame.f_globals.get("__name__"))
 
 
 def _is_plain(key: object) -> bool:

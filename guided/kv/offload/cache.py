@@ -25,7 +25,8 @@ from itertools import islice, takewhile
 import torch
 from torch import Tensor
 
-from guided.kv.cache import CacheShape, KVView, Lease, Segment, SegmentedPlan
+from guided.keywords import check_integer
+from guided.kv.cache import CacheShape, KVView, Lease, Segment, SegmentedPlan, check_cache
 from guided.kv.offload.copy_engine import Block, CheckedCopies, CopyEngine
 from guided.kv.offload.cuda_copies import CudaCopies
 from guided.kv.offload.manager import BlockTable, HybridKVCacheManager
@@ -49,6 +50,8 @@ class OffloadCache:
         device_blocks: int = 0,
         copies: CopyEngine | None = None,
     ) -> None:
+        check_cache(shape, blocks=blocks, ring_slots=ring_slots, block_size=block_size)
+        check_integer("device_blocks", device_blocks, minimum=0)
         self.block_size, self.layers, self.ring = block_size, shape.layers, RingBuffer(ring_slots)
         self.device = shape.device
         if copies is None:
