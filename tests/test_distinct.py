@@ -213,3 +213,21 @@ def test_outputs_that_cannot_end_are_refused_at_once(twice: Node) -> None:
     """Even if only the values show that there is no end."""
     with pytest.raises(UnsupportedError, match="no way to an end is found"):
         byte_compiler().compile_grammar(Grammar({"start": Distinct(twice), "rest": REST}))
+
+
+def test_left_recursive_rules_have_the_scopes_of_all_of_them():
+    """The rewritten rules contain edges of each other, and both have scopes with their own known strings."""
+
+    def names(*known: str) -> Node:
+        name = Entry(Seq((Text('"'), Chars(((0x61, 0x63),)), Text('"'))))
+        return Seq((Text("{"), Distinct(Seq((name, Repeat(Seq((Text(","), name)), 0, None))), known), Text("}")))
+
+    one = Alt((names("a"), Seq((Ref("start"), Text("!")))))
+    for start in (Alt((Seq((Ref("start"), Text(";"), names("b"))), Ref("one"))), Ref("one")):
+        grammar = byte_compiler().compile_grammar(Grammar({"start": start, "one": one}))
+        accepted = {
+            text: (matcher := GrammarMatcher(grammar)).accept_string(text) and matcher.is_accepting()
+            for text in ('{"a"}', '{"b"}', '{"c","b"}!!', '{"b"};{"a"}', '{"b"};{"b"}', '{"b"}!;{"a","a"}', '{"b","b"}')
+        }
+        lists = isinstance(start, Alt)
+        assert accepted == dict(zip(accepted, (False, True, True, lists, False, False, False), strict=True))

@@ -8,9 +8,31 @@ namespace guided {
 
 namespace {
 
+// The actions of all rules of a component, each once. A rewritten rule contains edges of all these rules.
+class JoinedEffects {
+ public:
+  JoinedEffects(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& members) {
+    for (int32_t x : members)
+      for (const Effect& effect : rules[x].effects)
+        if (std::ranges::find(effects_, effect) == effects_.end()) effects_.push_back(effect);
+  }
+  const std::vector<Effect>& list() const { return effects_; }
+  // An edge of one of these rules, with the number of its action in the joined list.
+  Edge renumber(const LoweredRule& rule, Edge e) const {
+    if (is_effect(e.lo)) {
+      const auto joined = std::ranges::find(effects_, rule.effects[e.lo - kEffect]);
+      e.lo = e.hi = kEffect + static_cast<Symbol>(joined - effects_.begin());
+    }
+    return e;
+  }
+
+ private:
+  std::vector<Effect> effects_;
+};
+
 // Returns the new automaton of one rule. `members`: the rules of its component.
 Dfa rewrite_rule(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& component,
-                 const std::vector<int32_t>& members, int32_t rule, Meter& meter) {
+                 const std::vector<int32_t>& members, const JoinedEffects& effects, int32_t rule, Meter& meter) {
   Nfa nfa;
   nfa.start = nfa.add();
   nfa.final = nfa.add();
@@ -23,10 +45,14 @@ Dfa rewrite_rule(const std::vector<LoweredRule>& rules, const std::vector<int32_
   for (int32_t x : members) {
     const Dfa& dfa = rules[x].dfa;
     for (int32_t s = 0; s < dfa.size(); ++s) {
-      for (const Edge& e : dfa.edges[s]) nfa.edge(bases[x] + s, e.lo, e.hi, bases[x] + e.to);
+      for (const Edge& old : dfa.edges[s]) {
+        const Edge e = effects.renumber(rules[x], old);
+        nfa.edge(bases[x] + s, e.lo, e.hi, bases[x] + e.to);
+      }
       if (dfa.accept[s]) nfa.move(bases[x] + s, end_states[x]);
     }
-    for (const Edge& e : dfa.edges[0]) {
+    for (const Edge& old : dfa.edges[0]) {
+      const Edge e = effects.renumber(rules[x], old);
       const bool is_in_component = is_call(e.lo) && component[e.lo - kCall] == component[x];
       if (is_in_component)
         nfa.move(end_states[e.lo - kCall], bases[x] + e.to);
@@ -86,7 +112,12 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
   const std::vector<int32_t>& component = corners.component;
   std::vector<std::vector<int32_t>> members(n);
   for (int32_t r = 0; r < n; ++r) members[component[r]].push_back(r);
-  std::vector<std::pair<int32_t, Dfa>> rewritten_rules;
+  struct Rewritten {
+    int32_t rule;
+    Dfa dfa;
+    std::vector<Effect> effects;
+  };
+  std::vector<Rewritten> rewritten_rules;
   int64_t states = 0;
   for (int32_t r = 0; r < n; ++r) {
     bool is_left_recursive = false;
@@ -99,11 +130,16 @@ void remove_left_recursion(std::vector<LoweredRule>& rules, Meter& meter) {
         }
       }
     if (!is_left_recursive && members[component[r]].size() == 1) continue;
-    rewritten_rules.emplace_back(r, rewrite_rule(rules, component, members[component[r]], r, meter));
-    states += rewritten_rules.back().second.size();
+    const std::vector<int32_t>& joined_rules = members[component[r]];
+    const JoinedEffects effects(rules, joined_rules);
+    rewritten_rules.push_back({r, rewrite_rule(rules, component, joined_rules, effects, r, meter), effects.list()});
+    states += rewritten_rules.back().dfa.size();
     meter.states(states);
   }
-  for (auto& [r, dfa] : rewritten_rules) rules[r].replace_automaton(std::move(dfa));
+  for (auto& [r, dfa, effects] : rewritten_rules) {
+    rules[r].replace_automaton(std::move(dfa));
+    rules[r].effects = std::move(effects);
+  }
 }
 
 }  // namespace guided
