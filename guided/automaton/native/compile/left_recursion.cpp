@@ -12,15 +12,14 @@ namespace {
 class JoinedEffects {
  public:
   JoinedEffects(const std::vector<LoweredRule>& rules, const std::vector<int32_t>& members) {
-    for (int32_t x : members)
-      for (const Effect& effect : rules[x].effects)
-        if (std::ranges::find(effects_, effect) == effects_.end()) effects_.push_back(effect);
+    for (int32_t x : members) effects_.insert(effects_.end(), rules[x].effects.begin(), rules[x].effects.end());
+    sort_unique(effects_);
   }
   const std::vector<Effect>& list() const { return effects_; }
   // An edge of one of these rules, with the number of its action in the joined list.
   Edge renumber(const LoweredRule& rule, Edge e) const {
     if (is_effect(e.lo)) {
-      const auto joined = std::ranges::find(effects_, rule.effects[e.lo - kEffect]);
+      const auto joined = std::ranges::lower_bound(effects_, rule.effects[e.lo - kEffect]);
       e.lo = e.hi = kEffect + static_cast<Symbol>(joined - effects_.begin());
     }
     return e;
