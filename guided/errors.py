@@ -11,6 +11,7 @@ import unicodedata
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Self
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "VocabularyError",
     "brief",
     "fields_of",
+    "find_caller",
     "marked_line",
     "short",
     "warn_about",
@@ -374,8 +376,13 @@ def warn_about(findings: Sequence[Finding]) -> None:
 
 def warn_caller(warning: Warning) -> None:
     """Issue a warning that points to the caller's line, outside of guided."""
+    warnings.warn(warning, stacklevel=find_caller()[0])
+
+
+def find_caller() -> tuple[int, FrameType]:
+    """The innermost frame outside of guided, above the function that calls this one, and its `stacklevel` there."""
     package = __name__.partition(".")[0]
-    level, frame = 2, sys._getframe(1)
+    level, frame = 2, sys._getframe(2)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         level, frame = level + 1, frame.f_back
-    warnings.warn(warning, stacklevel=level)
+    return level, frame

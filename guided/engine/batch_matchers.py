@@ -89,7 +89,7 @@ def _advance(steps: Sequence[_Step]) -> list[StepResult]:
 
 
 def _record(steps: Sequence[_Step], results: Sequence[StepResult]) -> None:
-    """Record the results of steps. There are none if the core has refused the steps."""
+    """Record the results of steps. If the core refused the steps, `results` is empty."""
     for (stepper, step), result in zip(steps, results, strict=False):
         stepper.record_matcher_step(step, result)
 

@@ -40,7 +40,7 @@ from pathlib import Path
 from time import time
 from typing import Final
 
-from guided.errors import OptionError, SpecError, brief
+from guided.errors import OptionError, SpecError, brief, find_caller
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.stored import FORMAT, check_json
 from guided.keywords import check_path
@@ -85,7 +85,8 @@ class GrammarFolder:
         if existing_path is not None and not os.path.isdir(existing_path):
             problem = "which" if existing_path == self.path else f"but {brief(str(existing_path))}"
             raise OptionError(f"cache_dir is {brief(str(path))}, {problem} is not a folder", option="cache_dir")
-        self._made_at = _find_caller()
+        _, frame = find_caller()
+        self._made_at = frame.f_code.co_filename, frame.f_lineno, str(frame.f_globals.get("__name__"))
         self._total_bytes, self._write_count = 0, 0
         self._has_warned = False
         self._lock = threading.Lock()
@@ -191,14 +192,6 @@ def _read_file(path: Path) -> bytes:
         status = os.fstat(file.fileno())
         is_usable = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_FILE_BYTES
         return file.read(status.st_size) if is_usable else b""
-
-
-def _find_caller() -> tuple[str, int, str]:
-    """The file, line and module of the innermost call from outside of guided."""
-    package, frame = __name__.partition(".")[0], sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno, str(frame.f_globals.get("__name__"))
 
 
 def _is_plain(key: object) -> bool:

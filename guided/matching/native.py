@@ -109,8 +109,7 @@ class NativeCompiler:
 
     def compile_stored(self, tables: Tables, number: int, limits: Limits) -> CompiledTable | None:
         """Compile a stored grammar from its tables; None: the core cannot, so the caller must read its IR."""
-        with _blame_specification():
-            return compile_stored(tables, number, self._target, limits)
+        return compile_stored(tables, number, self._target, limits)
 
 
 @contextmanager
