@@ -141,6 +141,27 @@ def test_counted_rules_that_call_rules_without_texts(low: int, high: int | None,
             assert record(warm, grammar, seed) == record(fresh(), grammar, seed), one
 
 
+def test_counters_that_are_nested_twice() -> None:
+    """Each of forty counters is called by two others: there are 2^40 paths through them."""
+    node: Node = Seq((Text("a"), Ref("one")))
+    for _ in range(40):
+        node = Seq((Repeat(node, 2, 90), Text(","), Repeat(node, 2, 91)))
+    grammar = Grammar({"start": node, "one": Alt((Text("b"), Seq((Text("("), Ref("one"), Text(")")))))})
+    warm = fresh()
+    first, second = (warm.compile_grammar(grammar).native for _ in range(2))
+    assert (first.positions, first.rules) == (second.positions, second.rules)
+
+
+def test_a_counter_of_two_rules() -> None:
+    """A cached grammar contains a counter once, as the first grammar does, although two rules call it."""
+    pairs = Repeat(Seq((Text(","), Ref("one"), Ref("one"))), 20, 90)
+    two = Alt((Text("b"), Seq((Text("("), Ref("two"), pairs, Text(")")))))
+    grammar = Grammar({"start": Seq((Text("a"), pairs, Ref("two"))), "one": Seq((Text("("), Ref("two"))), "two": two})
+    warm = fresh()
+    first, second = (warm.compile_grammar(grammar).native for _ in range(2))
+    assert (first.positions, first.rules) == (second.positions, second.rules)
+
+
 def test_known_rules_on_many_threads() -> None:
     seeds = range(GRAMMARS)
     expected = [record(fresh(), drawn(seed), seed) for seed in seeds]

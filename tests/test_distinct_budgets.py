@@ -118,6 +118,31 @@ def test_after_each_allowed_token_the_budget_suffices(
         walk(grammar, spare, rng)
 
 
+CONTAINED: dict[str, Schema] = {
+    "objects": {"type": "object"},
+    "objects of few values": {"type": "object", "additionalProperties": {"enum": [0.5, ""]}},
+    "arrays": {"type": "array", "items": {"type": "integer"}},
+    "integers": {"type": "integer", "minimum": 1000},
+    "a short string or a long one": {"type": "string", "pattern": "^(aaaa|b{30})$"},
+}
+
+
+@pytest.mark.parametrize("others", [{}, {"type": ["object", "number", "array", "string"]}], ids=["any", "some"])
+@pytest.mark.parametrize("name", CONTAINED)
+def test_items_that_must_come_although_others_are_shorter(name: str, others: Schema) -> None:
+    """Once the shortest such item has been seen, an endless row of other items must not follow."""
+    schema = {"type": "array", "items": others, "uniqueItems": True, "contains": CONTAINED[name], "minContains": 2}
+    vocabulary = Vocabulary([*BYTES, b'":', b"],", b"},", None], eos_token_ids=[259])
+    grammar = GrammarCompiler(vocabulary, cache_bytes=0).compile_json_schema(schema)
+    rng = random.Random(name)
+    for spare in (0, 0, 1, 6):
+        walk(grammar, spare, rng)
+    for written in ("[1,", '[{"a":2},', '[7,"x",'):
+        matcher = GrammarMatcher(grammar)
+        assert matcher.accept_string(written)
+        assert matcher.min_tokens_to_finish() < 60
+
+
 TIES = [
     ({"type": "string", "pattern": "^[ab]{2}$"}, [b'a"'], 3, '["aa","b'),
     ({"enum": ["aa", "ab", "ba", "bb"]}, [b'a"'], 3, '["aa","b'),

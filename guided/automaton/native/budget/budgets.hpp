@@ -64,7 +64,7 @@ class BudgetMasks {
     // Tokens to examine only if an entry may become a seen value; tokens to examine always.
     std::vector<int32_t> conditional_tokens, unconditional_tokens;
   };
-  bool has_reach_bound(int32_t state) const;
+  bool has_reach_bound(int32_t state);
   const Bound& bound(const Thread& thread, TokenTable& table);
   int when_to_examine(int32_t state, int64_t& bytes);
   std::optional<std::pair<Thread, int64_t>> nearest_repeat(const Thread& thread);

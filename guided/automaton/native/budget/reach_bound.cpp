@@ -11,10 +11,11 @@
 // The shortest end of a current entry may repeat a seen value, so the entry may have to end differently. If the entry
 // is at a position where at least two characters or digits can be repeated, there are at least 2^n ways to write n more
 // of them. If fewer than 2^n values have been seen, one of these ways gives an unseen value, and the rest of the text
-// is unchanged. new_entry.hpp finds the way with the fewest bytes, so the length of any way is an upper bound. The same
-// holds if such a repetition is a few bytes ahead, or in an entry that must come next. Tokens after which none of this
-// holds, and tokens after which the completion contains more entries, are examined one by one. If there are more than
-// kMaxExamined, no bound is known.
+// is unchanged. new_entry.hpp finds the way with the fewest bytes, so the length of any way is an upper bound. (No bound
+// is known for grammars with detours, where it may choose a longer way; see entry_detours.hpp.) The same holds if such
+// a repetition is a few bytes ahead, or in an entry that must come next. Tokens after which none of this holds, and
+// tokens after which the completion contains more entries, are examined one by one. If there are more than kMaxExamined,
+// no bound is known.
 //
 // Cost: a look-up per thread, and the examination of these few tokens.
 #include "budget/budgets.hpp"
@@ -186,9 +187,9 @@ const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& t
   return out;
 }
 
-bool BudgetMasks::has_reach_bound(int32_t state) const {
+bool BudgetMasks::has_reach_bound(int32_t state) {
   return arena_.config(state).has_seen_set && arena_.grammar().token_distance.empty() &&
-         masks_.vocabulary().byte_complete;
+         masks_.vocabulary().byte_complete && !completions_.new_entry().detours().any();
 }
 
 // The number of tokens of a completion: the state's own shortest completion, or a first token and the completion after

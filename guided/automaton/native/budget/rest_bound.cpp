@@ -417,7 +417,7 @@ void RestBound::prepare() {
   is_prepared_ = true;
   CallMeter::work(kPositionWork * std::ssize(grammar_.positions));
   for (size_t r = 0; r < grammar_.rules.size(); ++r) tree_.prepare(static_cast<int32_t>(r));
-  if (!vocabulary_.byte_complete || !bound_entries()) return;
+  if (!vocabulary_.byte_complete || detours_.any() || !bound_entries()) return;
   const size_t rule_count = grammar_.rules.size();
   rests_.assign(grammar_.positions.size(), kNotComputed);
   rule_costs_.assign(rule_count, kNotComputed);

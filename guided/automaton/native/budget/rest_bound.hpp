@@ -18,8 +18,8 @@
 // entry is one of a few strings (finite_string_sets.hpp), the longest of them is the bound.
 //
 // The bound is unknown (kUnreachable) for vocabularies in which some byte is not a token, for arrays and objects that
-// must differ, and for permutations whose separators differ. Cost: linear in the positions of the grammar, once; one
-// look-up for each thread of a state.
+// must differ, for grammars with detours (entry_detours.hpp), and for permutations whose separators differ.
+// Cost: linear in the positions of the grammar, once; one look-up for each thread of a state.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "base/by_state.hpp"
-#include "run/shortest_text.hpp"
+#include "run/new_entry.hpp"
 #include "vocabulary/vocabulary.hpp"
 
 namespace guided {
@@ -36,11 +36,12 @@ class RestBound {
  public:
   // `spells_runs`: runs of bytes are spelled in tokens; otherwise each byte counts as one token, which is faster to
   // compute. `least_rests`: receives the lowest bound that has been found for each state.
-  RestBound(Arena& arena, ShortestText& tree, const TokenVocabulary& vocabulary, bool spells_runs,
+  RestBound(Arena& arena, NewEntry& new_entry, const TokenVocabulary& vocabulary, bool spells_runs,
             ByState<int64_t>& least_rests)
       : arena_(arena),
         grammar_(arena.grammar()),
-        tree_(tree),
+        tree_(new_entry.tree()),
+        detours_(new_entry.detours()),
         vocabulary_(vocabulary),
         spells_runs_(spells_runs),
         least_rests_(least_rests) {}
@@ -99,6 +100,7 @@ class RestBound {
   Arena& arena_;
   const Grammar& grammar_;
   ShortestText& tree_;
+  EntryDetours& detours_;
   const TokenVocabulary& vocabulary_;
   const bool spells_runs_;
   ByState<int64_t>& least_rests_;

@@ -52,6 +52,7 @@ class RuleStore {
     for (const LoweredRule& rule : rules_) {
       if (!rule.key.portable || rule.was_replaced || !rule.prepared) continue;
       const KeyIndices key{Indices(rule.key.refs), Indices(rule.key.scopes)};
+      counters_.clear();
       if (auto cached = make_cached(rule, key, 0)) caches_.rules.insert(rule.key.digest, std::move(cached));
     }
   }
@@ -93,17 +94,21 @@ class RuleStore {
     return cached;
   }
 
-  // Like make_cached, for a counter. A closed counter becomes one object, which all rules that contain it share.
+  // Like make_cached, for a counter. It becomes one object for all its callers in a rule, since nested counters may
+  // have exponentially many paths to one counter. All rules that contain a closed counter share its object.
   std::shared_ptr<const CachedRule> make_cached_counter(int32_t rule, const KeyIndices& key, int depth) {
-    if (const auto it = cached_counters_.find(rule); it != cached_counters_.end()) return it->second;
+    if (const auto it = closed_counters_.find(rule); it != closed_counters_.end()) return it->second;
+    if (const auto it = counters_.find(rule); it != counters_.end()) return it->second;
     auto cached = make_cached(rules_[rule], key, depth);
-    if (cached && cached->closed) cached_counters_[rule] = cached;
+    (cached && cached->closed ? closed_counters_ : counters_)[rule] = cached;
     return cached;
   }
 
   const std::vector<LoweredRule>& rules_;
   ByteCaches& caches_;
-  std::unordered_map<int32_t, std::shared_ptr<const CachedRule>> cached_counters_;  // the closed ones, by rule
+  using Counters = std::unordered_map<int32_t, std::shared_ptr<const CachedRule>>;  // by rule
+  Counters closed_counters_;
+  Counters counters_;  // of the rule that is being stored; null: it cannot be cached
 };
 
 // Encodes a rule's automaton in bytes and lays it out.

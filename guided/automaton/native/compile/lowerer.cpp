@@ -48,19 +48,29 @@ bool Lowerer::take_from_cache(size_t i, const Pending& p) {
     return false;
   }
   current_origin_ = p.rule;
-  LoweredRule rule = instantiate(*cached, key, p.encoding);
+  std::unordered_map<const CachedRule*, int32_t> counters;
+  LoweredRule rule = instantiate(*cached, key, p.encoding, counters);
   rule.origin = p.rule;
   rules_[i] = std::move(rule);
   return true;
 }
 
 // Returns a cached rule that refers to rules and scopes by their numbers in this grammar. Adds to this grammar the
-// counters that the rule calls.
-LoweredRule Lowerer::instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding) {
+// counters that the rule calls. `counters`: the numbers of those that are added already.
+LoweredRule Lowerer::instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding,
+                                 std::unordered_map<const CachedRule*, int32_t>& counters) {
   LoweredRule rule;
-  for (int32_t ref : cached.refs)
-    rule.callees.push_back(ref >= 0 ? request_rule(key.refs[ref], encoding)
-                                    : add_cached_counter(cached.counters[-1 - ref], key, encoding));
+  for (int32_t ref : cached.refs) {
+    if (ref >= 0) {
+      rule.callees.push_back(request_rule(key.refs[ref], encoding));
+      continue;
+    }
+    const CachedRule& counter = *cached.counters[-1 - ref];
+    auto it = counters.find(&counter);
+    if (it == counters.end())
+      it = counters.emplace(&counter, add_cached_counter(counter, instantiate(counter, key, encoding, counters))).first;
+    rule.callees.push_back(it->second);
+  }
   rule.prepared = cached.rule;
   rule.effects = cached.effects;
   for (Effect& e : rule.effects)
@@ -68,17 +78,15 @@ LoweredRule Lowerer::instantiate(const CachedRule& cached, const RuleKey& key, i
   return rule;
 }
 
-int32_t Lowerer::add_cached_counter(const std::shared_ptr<const CachedRule>& cached, const RuleKey& key,
-                                    int32_t encoding) {
-  if (cached->closed)
-    if (const auto it = cached_counters_.find(cached); it != cached_counters_.end()) return it->second;
-  LoweredRule rule = instantiate(*cached, key, encoding);
+// Several cached rules may contain the same counter, which this grammar needs only once.
+int32_t Lowerer::add_cached_counter(const CachedRule& cached, LoweredRule rule) {
   rule.kind = RuleKind::Counter;
-  rule.min = cached->min;
-  rule.max = cached->max;
-  const int32_t number = add_synthetic(std::move(rule));
-  if (cached->closed) cached_counters_[cached] = number;
-  return number;
+  rule.min = cached.min;
+  rule.max = cached.max;
+  const auto [it, inserted] =
+      cached_counters_.try_emplace({rule.prepared.get(), rule.min, rule.max, rule.callees, rule.effects}, -1);
+  if (inserted) it->second = add_synthetic(std::move(rule));
+  return it->second;
 }
 
 // ---- rules

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -65,8 +66,9 @@ class Lowerer {
 
   // ---- rules
   bool take_from_cache(size_t i, const Pending& p);
-  LoweredRule instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding);
-  int32_t add_cached_counter(const std::shared_ptr<const CachedRule>& cached, const RuleKey& key, int32_t encoding);
+  LoweredRule instantiate(const CachedRule& cached, const RuleKey& key, int32_t encoding,
+                          std::unordered_map<const CachedRule*, int32_t>& counters);
+  int32_t add_cached_counter(const CachedRule& cached, LoweredRule rule);
   int32_t request_rule(int32_t rule, int32_t encoding);  // the number of the rule for a rule of the IR
   int32_t add_synthetic(LoweredRule rule);               // the number of a rule that the IR does not have
   Dfa finish(const Nfa& nfa);                            // returns the minimal automaton, without the empty string
@@ -114,7 +116,9 @@ class Lowerer {
   std::map<std::pair<int32_t, int32_t>, int32_t> rule_numbers_;  // by rule of the IR and encoding
   std::map<std::pair<int32_t, int32_t>, int32_t> substrings_;    // by node and encoding: the rule
   std::map<std::vector<int64_t>, int32_t> counters_;
-  std::unordered_map<std::shared_ptr<const CachedRule>, int32_t> cached_counters_;  // by closed counter
+  // By automaton, bounds, callees and actions.
+  std::map<std::tuple<const PreparedRule*, int64_t, int64_t, std::vector<int32_t>, std::vector<Effect>>, int32_t>
+      cached_counters_;
   std::unordered_map<int32_t, Dfa> regular_;
   bool inlines_rules_ = false;  // references are inlined instead of becoming calls
   int operand_depth_ = 0;       // nesting of And, Not and Length

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace guided {
 
@@ -47,6 +48,20 @@ std::vector<int32_t> number_calls(Dfa& dfa) {
 }
 
 }  // namespace
+
+size_t CachedRule::size() const {
+  size_t out = 0;
+  std::vector<const CachedRule*> pending{this};
+  std::unordered_set<const CachedRule*> visited{this};
+  while (!pending.empty()) {
+    const CachedRule* const current = pending.back();
+    pending.pop_back();
+    out += current->rule->size();
+    for (const auto& counter : current->counters)
+      if (visited.insert(counter.get()).second) pending.push_back(counter.get());
+  }
+  return out;
+}
 
 void LoweredRule::replace_automaton(Dfa automaton) {
   if (prepared) {

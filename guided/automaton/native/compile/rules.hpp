@@ -49,11 +49,7 @@ struct CachedRule {
   std::vector<std::shared_ptr<const CachedRule>> counters;
   int64_t min = 0, max = kUnbounded;  // of a counter: the bounds of the count
   bool closed = true;                 // neither it nor its counters refer to other rules or to lists of strings
-  size_t size() const {
-    size_t out = rule->size();
-    for (const auto& counter : counters) out += counter->size();
-    return out;
-  }
+  size_t size() const;                // with its counters, each counted once
 };
 
 struct ByteCaches {

@@ -23,8 +23,8 @@ class Workspace final : public States {
         masks(arena, v),
         completions(masks),
         budgets(masks, completions),
-        rest_bytes(arena, completions.new_entry().tree(), v, false, least_rests),
-        rest_tokens(arena, completions.new_entry().tree(), v, true, least_rests) {
+        rest_bytes(arena, completions.new_entry(), v, false, least_rests),
+        rest_tokens(arena, completions.new_entry(), v, true, least_rests) {
     arena.can_end_new = [this](const Thread& thread) { return completions.new_entry().exists(thread); };
     arena.innermost_can_end_new = [this](const Thread& thread) {
       return completions.new_entry().ends_innermost(thread);

@@ -32,8 +32,17 @@ const NewEntry::Answer* NewEntry::find_answer(const Thread& thread, int outer_co
   auto& answers = outer_count ? inner_answers_ : answers_;
   if (const Answer* answer = answers.find(thread); answer && (any_suffices || answer->is_shortest)) return answer;
   Answer result{follow_tree(thread, outer_count), true};
-  if (!result.way && !answer_string(thread, outer_count, result))
-    result = {search(thread, outer_count, any_suffices), !any_suffices};
+  const bool is_answered = result.way || answer_string(thread, outer_count, result);
+  const bool may_be_better =
+      (!is_answered || (result.way && is_detour(*result.way))) && may_avoid_detour(thread, outer_count);
+  std::optional<Way> better;
+  if (may_be_better && !any_suffices) better = search(thread, outer_count, false, true);
+  if (better)
+    result = {std::move(better), true};
+  else if (!is_answered)
+    result = {search(thread, outer_count, any_suffices, false), !any_suffices};
+  else if (may_be_better && any_suffices)
+    result.is_shortest = false;
   if (!result.way && nesting_ > 0) return nullptr;
   result.is_shortest |= !result.way;
   arena_.charge(128 + (result.way ? result.way->text.size() : 0));
@@ -170,12 +179,13 @@ size_t NewEntry::min_bytes_of_any(const Threads& threads) {
   return best;
 }
 
-// The fewest bytes to the end of the output after a state reads this byte.
-size_t NewEntry::min_bytes_after(int32_t state, uint8_t byte) {
+// The fewest bytes to the end of the output after those threads of a state that are considered read this byte.
+template <class Considers>
+size_t NewEntry::min_bytes_after(int32_t state, uint8_t byte, Considers&& considers) {
   const Grammar& g = arena_.grammar();
   size_t best = kNoEnd;
   for (const Thread& t : arena_.config(state))
-    if (t.pos != kExit && g.positions[t.pos].bytes.has(byte))
+    if (t.pos != kExit && g.positions[t.pos].bytes.has(byte) && considers(t))
       best = std::min(best, min_bytes({g.step(t.pos, byte), t.reg, t.ret, t.mem}));
   return best;
 }
@@ -185,8 +195,10 @@ size_t NewEntry::min_bytes_after(int32_t state, uint8_t byte) {
 // bytes after the entry count, too, since another name may require another value. Of equally short ways, the first in
 // byte order is found, whatever other values have been seen. So each thread on the way returns the rest of the same
 // text, and so does a thread that has seen more values, unless the way's value is among them. With `any_suffices`, the
-// search is breadth-first and ends with the first way, since the shortest values may all have been seen.
-std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_count, bool any_suffices) {
+// search is breadth-first and ends with the first way, since the shortest values may all have been seen. With
+// `avoids_detours`, it finds no detours.
+std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_count, bool any_suffices,
+                                              bool avoids_detours) {
   struct Node {
     size_t bytes;  // the fewest that a way through this node can have; with `any_suffices`, the bytes of the text
     std::string text;
@@ -204,9 +216,13 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_co
   auto is_worse = [&](size_t bytes, const std::string& text) {
     return best && (any_suffices || std::tie(bytes, text) >= std::tie(best->bytes, best_prefix));
   };
+  const int32_t entry = uniqueness_.open_entry(thread.mem, outer_count);
+  auto is_considered = [&](const Thread& t) {
+    return !avoids_detours || (uniqueness_.open_entry(t.mem, outer_count) == entry && may_avoid_detour(t, outer_count));
+  };
   auto try_end = [&](const Node& node) {
-    std::optional<Way> way = shortest_end(node.state, outer_count);
-    if (!way) return false;
+    std::optional<Way> way = shortest_end(node.state, outer_count, is_considered);
+    if (!way || (avoids_detours && is_detour(*way))) return false;
     const size_t bytes = node.text.size() + way->bytes;
     if (is_worse(bytes, node.text)) return true;
     if (!best) max_states = std::min(max_states, std::max(kMinWayStates, kMaxStatesRatio * state_count));
@@ -227,13 +243,15 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_co
       if (is_worse(next.bytes, next.text)) break;
       if (!bytes.has(static_cast<uint8_t>(byte))) continue;
       CallMeter::work(kByteWork);
-      next.bytes = any_suffices ? next.text.size()
-                                : std::max(node.bytes,
-                                           next.text.size() + min_bytes_after(node.state, static_cast<uint8_t>(byte)));
+      next.bytes = any_suffices
+                       ? next.text.size()
+                       : std::max(node.bytes, next.text.size() + min_bytes_after(node.state, static_cast<uint8_t>(byte),
+                                                                                 is_considered));
       if (is_worse(next.bytes, next.text)) continue;
       CallMeter::work(kTryWork);
       next.state = arena_.raw_step(node.state, static_cast<uint8_t>(byte));
       if (next.state == kDead || visited.contains(state_key(next.state))) continue;
+      if (avoids_detours && std::ranges::none_of(arena_.config(next.state), is_considered)) continue;
       if (try_end(next) && !may_become_seen(next.state, outer_count)) continue;
       ++state_count;
       heap.push_back(std::move(next));
@@ -245,7 +263,8 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_co
 
 // Of the shortest texts (shortest_text.hpp) of a state's threads, the shortest one that ends the entry with an unseen
 // value.
-std::optional<NewEntry::Way> NewEntry::shortest_end(int32_t state, int outer_count) {
+template <class Considers>
+std::optional<NewEntry::Way> NewEntry::shortest_end(int32_t state, int outer_count, Considers&& considers) {
   Way result;
   for (const Thread& t : arena_.config(state))
     if (uniqueness_.count_open_entries(t.mem).first <= outer_count) result.end_threads.push_back(t);
@@ -256,10 +275,22 @@ std::optional<NewEntry::Way> NewEntry::shortest_end(int32_t state, int outer_cou
   }
   std::optional<Way> best;
   for (const Thread& t : arena_.config(state)) {
-    std::optional<Way> way = t.pos == kExit ? std::nullopt : follow_tree(t, outer_count);
+    std::optional<Way> way = t.pos != kExit && considers(t) ? follow_tree(t, outer_count) : std::nullopt;
     if (way && (!best || way->bytes < best->bytes)) best = std::move(way);
   }
   return best;
+}
+
+// Whether the outermost entry after the first `outer_count` may end without being a detour.
+bool NewEntry::may_avoid_detour(const Thread& thread, int outer_count) {
+  if (thread.pos == kExit || !detours_.any()) return false;
+  return detours_.may_avoid(thread, uniqueness_.count_open_entries(thread.mem).first - outer_count - 1);
+}
+
+// Whether the entry that a way ends is a detour.
+bool NewEntry::is_detour(const Way& way) {
+  return std::ranges::all_of(way.end_threads,
+                             [&](const Thread& t) { return t.pos != kExit && detours_.ends_detour(t.pos); });
 }
 
 bool NewEntry::may_become_seen(int32_t state, int outer_count) {

@@ -10,6 +10,7 @@
 // chosen; if several have equally few, the first in byte order. So a search from any state on the chosen way chooses
 // the rest of this way. A value that is seen later does not change the way unless the way leads to it. Answers are
 // cached by thread. Most queries only ask whether any way exists, so the first way that is found answers them.
+// A way whose entry is a detour (entry_detours.hpp) is chosen only if no other way is found.
 //
 // If the entry is a string, its shortest unseen value is usually found without a search (shortest_new_string.hpp). If
 // the entry is one of few strings (finite_string_sets.hpp) and all of them have been seen, the outer entries cannot
@@ -28,6 +29,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "run/entry_detours.hpp"
 #include "run/shortest_new_string.hpp"
 
 namespace guided {
@@ -35,7 +37,11 @@ namespace guided {
 class NewEntry {
  public:
   explicit NewEntry(Arena& arena)
-      : arena_(arena), uniqueness_(arena.uniqueness()), tree_(arena), new_string_(arena, tree_) {}
+      : arena_(arena),
+        uniqueness_(arena.uniqueness()),
+        tree_(arena),
+        new_string_(arena, tree_),
+        detours_(arena, tree_) {}
   struct Way {
     std::string text;
     std::vector<Thread> end_threads;  // the threads to which the way leads, without their closure
@@ -50,6 +56,7 @@ class NewEntry {
     return has_way(thread, std::max(uniqueness_.count_open_entries(thread.mem).first - 1, 0));
   }
   ShortestText& tree() { return tree_; }
+  EntryDetours& detours() { return detours_; }
 
  private:
   struct Answer {
@@ -65,13 +72,17 @@ class NewEntry {
   bool answer_string(const Thread& thread, int outer_count, Answer& answer);
   std::optional<Way> follow_tree(Thread thread, int outer_count, int depth = 0);
   std::optional<Way> follow_any(const std::vector<Thread>& threads, int outer_count, int depth, Way out);
-  std::optional<Way> search(const Thread& thread, int outer_count, bool any_suffices);
+  bool may_avoid_detour(const Thread& thread, int outer_count);
+  bool is_detour(const Way& way);
+  std::optional<Way> search(const Thread& thread, int outer_count, bool any_suffices, bool avoids_detours);
   bool ends_with_seen_value(const Thread& thread);
-  std::optional<Way> shortest_end(int32_t state, int outer_count);
+  template <class Considers>
+  std::optional<Way> shortest_end(int32_t state, int outer_count, Considers&& considers);
   bool may_become_seen(int32_t state, int outer_count);
   std::vector<int32_t> state_key(int32_t state);
   size_t min_bytes(const Thread& thread) { return static_cast<size_t>(tree_.min_bytes_to_end(thread)); }
-  size_t min_bytes_after(int32_t state, uint8_t byte);
+  template <class Considers>
+  size_t min_bytes_after(int32_t state, uint8_t byte, Considers&& considers);
   template <class Threads>
   size_t min_bytes_of_any(const Threads& threads);
 
@@ -79,6 +90,7 @@ class NewEntry {
   Uniqueness& uniqueness_;
   ShortestText tree_;
   ShortestNewString new_string_;
+  EntryDetours detours_;
   ThreadMap<Answer> answers_, inner_answers_;
   int nesting_ = 0;
 };

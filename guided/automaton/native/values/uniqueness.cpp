@@ -293,6 +293,14 @@ std::pair<int, bool> Uniqueness::count_open_entries(int32_t state) const {
   return {entry_count, scope >= 0 && has_known_entry(scope)};
 }
 
+int32_t Uniqueness::open_entry(int32_t state, int outer_count) const {
+  std::vector<int32_t> scopes;  // from the innermost
+  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].is_nested ? scopes_[scope].outer : -1)
+    if (scopes_[scope].start >= 0 && scopes_[scope].start != kUnknownText) scopes.push_back(scope);
+  const int64_t index = std::ssize(scopes) - 1 - outer_count;
+  return index < 0 ? -1 : scopes[static_cast<size_t>(index)];  // an entry does not change the state of its scope
+}
+
 bool Uniqueness::may_become_seen(int32_t state) {
   const State m = states_[state];
   if (m.text == 0 || m.text == kUnknownText) return false;

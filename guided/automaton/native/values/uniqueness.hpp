@@ -112,6 +112,9 @@ class Uniqueness {
   bool is_in_string(int32_t state) const { return syntax_.is_in_string(states_[state].text); }
   // The number of entries that are being read and whose text is known; whether one of them is in the innermost scope.
   std::pair<int, bool> count_open_entries(int32_t state) const;
+  // A number for the outermost entry after the first `outer_count` whose text is known and that is being read; -1: none.
+  // It does not change until the entry ends.
+  int32_t open_entry(int32_t state, int outer_count) const;
   // Whether an entry that is being read may still become a seen value. Also true if this is hard to decide.
   bool may_become_seen(int32_t state);
   // Like may_become_seen(), for the entry of the scope that has `scope_depth` scopes around it.
