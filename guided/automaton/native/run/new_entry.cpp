@@ -18,6 +18,51 @@ constexpr size_t kNoEnd = SIZE_MAX / 4;
 constexpr int64_t kStepWork = 8;
 constexpr int64_t kByteWork = 20;  // for a bound on the texts after one byte
 constexpr int64_t kTryWork = 500;  // for a step to a state, and the check whether it is new
+
+// The nodes of a best-first search, in order. A node is a text whose last byte has not been read yet: most nodes never
+// come first. Of the texts that differ only in their last bytes, the heap contains one at a time.
+class NodeQueue {
+ public:
+  struct Node {
+    size_t bytes;  // the fewest that a way through this node can have; if any way suffices, the bytes of the text
+    std::string text;
+    int32_t state_before;  // the state before the last byte
+    size_t parent, index;  // of the texts that differ only in their last bytes; of this text among them
+    bool operator>(const Node& other) const { return std::tie(bytes, text) > std::tie(other.bytes, other.text); }
+  };
+
+  bool empty() const { return heap_.empty(); }
+  // Adds the texts that continue `text`, which leads to `state`. `next_bytes`: `Node::bytes` for each next byte.
+  void add_all(std::string text, int32_t state, std::vector<std::pair<size_t, uint8_t>> next_bytes) {
+    std::ranges::sort(next_bytes);
+    parents_.push_back({std::move(text), state, std::move(next_bytes)});
+    push(parents_.size() - 1, 0);
+  }
+  Node pop() {
+    std::ranges::pop_heap(heap_, std::greater<>());
+    Node node = std::move(heap_.back());
+    heap_.pop_back();
+    push(node.parent, node.index + 1);
+    return node;
+  }
+
+ private:
+  struct Parent {
+    std::string text;
+    int32_t state;
+    std::vector<std::pair<size_t, uint8_t>> next_bytes;  // sorted
+  };
+  void push(size_t parent_index, size_t index) {
+    const Parent& parent = parents_[parent_index];
+    if (index == parent.next_bytes.size()) return;
+    const auto [bytes, byte] = parent.next_bytes[index];
+    heap_.push_back({bytes, parent.text + static_cast<char>(byte), parent.state, parent_index, index});
+    std::ranges::push_heap(heap_, std::greater<>());
+  }
+
+  std::vector<Parent> parents_;
+  std::vector<Node> heap_;
+};
 }  // namespace
 
 const NewEntry::Way* NewEntry::find(const Thread& thread) {
@@ -199,13 +244,6 @@ size_t NewEntry::min_bytes_after(int32_t state, uint8_t byte, Considers&& consid
 // `avoids_detours`, it finds no detours.
 std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_count, bool any_suffices,
                                               bool avoids_detours) {
-  struct Node {
-    size_t bytes;  // the fewest that a way through this node can have; with `any_suffices`, the bytes of the text
-    std::string text;
-    int32_t state;
-    bool operator>(const Node& other) const { return std::tie(bytes, text) > std::tie(other.bytes, other.text); }
-  };
-  std::vector<Node> heap{{0, {}, arena_.raw_state(thread)}};
   const bool is_unbounded = uniqueness_.is_in_string(thread.mem) && arena_.unbounded().is_unbounded(thread.pos);
   const bool has_way = is_unbounded || arena_.surely_continues(thread);
   size_t state_count = 1,
@@ -220,43 +258,40 @@ std::optional<NewEntry::Way> NewEntry::search(const Thread& thread, int outer_co
   auto is_considered = [&](const Thread& t) {
     return !avoids_detours || (uniqueness_.open_entry(t.mem, outer_count) == entry && may_avoid_detour(t, outer_count));
   };
-  auto try_end = [&](const Node& node) {
-    std::optional<Way> way = shortest_end(node.state, outer_count, is_considered);
+  auto try_end = [&](const std::string& text, int32_t state) {
+    std::optional<Way> way = shortest_end(state, outer_count, is_considered);
     if (!way || (avoids_detours && is_detour(*way))) return false;
-    const size_t bytes = node.text.size() + way->bytes;
-    if (is_worse(bytes, node.text)) return true;
+    const size_t bytes = text.size() + way->bytes;
+    if (is_worse(bytes, text)) return true;
     if (!best) max_states = std::min(max_states, std::max(kMinWayStates, kMaxStatesRatio * state_count));
-    best = Way{node.text + way->text, std::move(way->end_threads), bytes};
-    best_prefix = node.text;
+    best = Way{text + way->text, std::move(way->end_threads), bytes};
+    best_prefix = text;
     return true;
   };
-  while (!heap.empty() && state_count < max_states) {
-    CallMeter::work(kStepWork);
-    std::ranges::pop_heap(heap, std::greater<>());
-    const Node node = std::move(heap.back());
-    heap.pop_back();
-    if (is_worse(node.bytes, node.text)) break;
-    if (!visited.insert(state_key(node.state)).second) continue;
-    const ByteSet bytes = arena_.config(node.state).bytes;
-    for (int byte = 0; byte < 256; ++byte) {
-      Node next{node.bytes, node.text + static_cast<char>(byte), kDead};
-      if (is_worse(next.bytes, next.text)) break;
-      if (!bytes.has(static_cast<uint8_t>(byte))) continue;
+  NodeQueue queue;
+  auto expand = [&](size_t bytes_so_far, std::string text, int32_t state) {
+    if (!visited.insert(state_key(state)).second) return;
+    std::vector<std::pair<size_t, uint8_t>> next_bytes;
+    arena_.config(state).bytes.each([&](uint8_t byte) {
       CallMeter::work(kByteWork);
-      next.bytes = any_suffices
-                       ? next.text.size()
-                       : std::max(node.bytes, next.text.size() + min_bytes_after(node.state, static_cast<uint8_t>(byte),
-                                                                                 is_considered));
-      if (is_worse(next.bytes, next.text)) continue;
-      CallMeter::work(kTryWork);
-      next.state = arena_.raw_step(node.state, static_cast<uint8_t>(byte));
-      if (next.state == kDead || visited.contains(state_key(next.state))) continue;
-      if (avoids_detours && std::ranges::none_of(arena_.config(next.state), is_considered)) continue;
-      if (try_end(next) && !may_become_seen(next.state, outer_count)) continue;
-      ++state_count;
-      heap.push_back(std::move(next));
-      std::ranges::push_heap(heap, std::greater<>());
-    }
+      const size_t length = text.size() + 1;
+      next_bytes.push_back(
+          {any_suffices ? length : std::max(bytes_so_far, length + min_bytes_after(state, byte, is_considered)), byte});
+    });
+    queue.add_all(std::move(text), state, std::move(next_bytes));
+  };
+  expand(0, {}, arena_.raw_state(thread));
+  while (!queue.empty() && state_count < max_states) {
+    CallMeter::work(kStepWork);
+    NodeQueue::Node node = queue.pop();
+    if (is_worse(node.bytes, node.text)) break;
+    CallMeter::work(kTryWork);
+    const int32_t state = arena_.raw_step(node.state_before, static_cast<uint8_t>(node.text.back()));
+    if (state == kDead || visited.contains(state_key(state))) continue;
+    if (avoids_detours && std::ranges::none_of(arena_.config(state), is_considered)) continue;
+    if (try_end(node.text, state) && !may_become_seen(state, outer_count)) continue;
+    ++state_count;
+    expand(node.bytes, std::move(node.text), state);
   }
   return best;
 }
