@@ -40,7 +40,7 @@ class _RandomChoices:
     """Stands for tokens that a device is choosing. `seconds`: the time for all random choices so far."""
 
     seconds = 0.0
-    repeated_rows = ()
+    rechosen_rows = ()
     rng = np.random.default_rng(0)
 
     def __init__(self, requests: Sequence[Choose]) -> None:

@@ -114,7 +114,7 @@ def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyP
 
     def wait(choices):
         found = plain(choices)
-        repeated.append(len(choices.repeated_rows))
+        repeated.append(len(choices.rechosen_rows))
         return found
 
     monkeypatch.setattr(DeviceChoices, "wait", wait)

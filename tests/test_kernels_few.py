@@ -52,7 +52,7 @@ def device_choices(kernels: Any, logits: torch.Tensor, choices: list[Choice], si
         patch.setattr(kernels, "_MIN_SORT_SIZE", keys)
         patch.setattr(choose_batch, "FIRST_LOOK", look)
         made = DeviceChoices([Choose(logits, choices)])
-        return made.wait(), made.repeated_rows
+        return made.wait(), made.rechosen_rows
 
 
 @st.composite

@@ -25,8 +25,8 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     _add_network(parser.add_argument_group("network"))
     _add_access(parser.add_argument_group("access"))
     _add_tools_and_reasoning(parser.add_argument_group("tools and reasoning"))
-    _add_load(parser.add_argument_group("load limits (0: no limit)"))
-    _add_times(parser.add_argument_group("timeouts, in seconds (0: no limit)"))
+    _add_load(parser.add_argument_group("load limits (0, where it is allowed: no limit)"))
+    _add_times(parser.add_argument_group("timeouts, in seconds (queue, request: 0 is no limit)"))
     _add_logs(parser.add_argument_group("logs and traces"))
 
 
@@ -72,7 +72,7 @@ def _add_access(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="NAME",
         help="a host name that requests may use, in addition to IP addresses and localhost; *: any; may be repeated "
-        "(default: any, but none with --host 127.0.0.1 and no keys)",
+        "(default: any; with --host 127.0.0.1 and no keys: no others)",
     )
     group.add_argument(
         "--allow-special-tokens",

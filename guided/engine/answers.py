@@ -107,11 +107,11 @@ class PendingChoices(Generic[_Key]):
     def wait(self) -> list[_ChoiceAnswer[_Key]]:
         """Wait for the answers. If the joint call failed, retry each request on its own."""
         try:
-            answers, repeated_rows = self._launched_choices.wait(), self._launched_choices.repeated_rows
+            answers, rechosen_rows = self._launched_choices.wait(), self._launched_choices.rechosen_rows
         except Exception:
             retried = self._answers.answer_all(self._requests)
             return [_ChoiceAnswer(key, reply, False) for (key, _), reply in zip(self._requests, retried, strict=True)]
         return [
-            _ChoiceAnswer(key, reply, index not in repeated_rows)
+            _ChoiceAnswer(key, reply, index not in rechosen_rows)
             for index, ((key, _), reply) in enumerate(zip(self._requests, answers, strict=True))
         ]

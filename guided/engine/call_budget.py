@@ -31,7 +31,7 @@ class CallBudget:
         """Whether the answer may end here, which means that no call is incomplete."""
         return self._matcher.is_accepting()
 
-    def read(self, length: int, *, is_answer: bool) -> None:
+    def record_length(self, length: int, *, is_answer: bool) -> None:
         """Record the number of tokens so far. The matcher must have accepted all of them.
 
         `is_answer`: whether the answer has begun. The reasoning before it is not a call.

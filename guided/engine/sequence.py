@@ -164,7 +164,7 @@ class Sequence:
                 if not self.score_forced:  # otherwise the event follows once they are scored
                     yield self.event()
             if self.call_budget is not None:
-                self.call_budget.read(len(self.transcript.tokens), is_answer=not self.transcript.is_reasoning)
+                self.call_budget.record_length(len(self.transcript.tokens), is_answer=not self.transcript.is_reasoning)
             self.check_end()
             if self.finish_reason is not None and not self.score_forced:
                 break

@@ -53,7 +53,8 @@ class QuoteLocation(NamedTuple):
 class Quote(NodePart, StringConstraint):
     """A text of at least one character that occurs verbatim in a document.
 
-    As a constraint, or as a part of a composed specification, it is this text. In `Annotated[str, Quote(document)]`, it
+    As a constraint, or as a part of a composed specification, it allows exactly
+    such texts. In `Annotated[str, Quote(document)]`, it
     constrains the string, however JSON spells it; the value is an ordinary `str`.
     """
 
@@ -77,10 +78,10 @@ class Quote(NodePart, StringConstraint):
         Args:
             documents: texts, or one mapping from names to texts.
             whitespace: "exact", or "normalised": each run of white space in a document is quoted as one space.
-            words: whether a quotation may neither begin nor end inside a word or with white space.
+            words: if true, a quotation does not begin or end inside a word, or with white space.
             min_words: the minimum number of words, which are runs of characters that are not white space, as in
-                `str.split`. Only the quotation is split, not the document. So punctuation that the quotation separates
-                from its word counts as a word. Without `words=True`, so does a part of a word.
+                `str.split`. Only the quotation is split, not the document. So punctuation counts as a word if the
+                quotation cuts off the word next to it. Without `words=True`, so does a part of a word.
 
         Raises:
             SpecError: there is no document, no document has `min_words` words, or a document is not a text, is empty

@@ -24,8 +24,8 @@ class Span:
 class Form:
     """One way to spell code points: one byte for each digit in turn. The code point is the sum of what the bytes add.
 
-    Only code points in `ranges` are spelled this way. Digits are positional: all later digits together add less than
-    one step of a digit.
+    Only code points in `ranges` are spelled this way. Digits are positional: the digits after a digit together add
+    less than one `step` of that digit.
     """
 
     ranges: Ranges

@@ -1,8 +1,8 @@
 """Chooses the next tokens of a batch in one call: in C++ on a CPU, in torch and Triton on other devices.
 
 In: the requests of some sequences (`Choose`). Out: an `Answer` for each. On a CPU, native/choose_row.cpp reads each row
-two to four times, on as many threads as torch uses. choose_device.py chooses on other devices. A choice depends only on
-its row and its `Choice`.
+two to four times, on as many threads as torch uses. choose_device.py chooses on other devices. A chosen token depends
+only on the logits of its row and on the parameters in its `Choice`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.kernels import _kernels
 from guided.kernels.choose_device import DeviceChoices
-from guided.sampling.choice import Answer, Changes, Choice, Choose, ChosenToken, all_banned
+from guided.sampling.choice import Answer, Changes, Choice, Choose, ChosenToken, all_banned_error
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal, uniform
 
@@ -37,16 +37,16 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
     """Start choosing a token for each row of each request. On a CPU, this call chooses the tokens before it returns.
 
     Raises:
-        ValueError: the numbers of choices and rows differ, or logits have the wrong shape or type.
+        ValueError: the choices do not fit the rows, or logits have the wrong shape or type.
     """
     begin = perf_counter()
     tensors = {id(logits): logits for logits, _, _ in requests}
-    rows = {
+    row_counts = {
         key: len(tensor) if tensor.dim() == 2 and tensor.dtype == torch.float32 else -1
         for key, tensor in tensors.items()
     }
     for logits, choices, first in requests:
-        max_first = rows[id(logits)] - len(choices)
+        max_first = row_counts[id(logits)] - len(choices)
         if not (max_first == 0 if first is None else 0 <= first <= max_first):
             description = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
             raise ValueError(f"cannot make {description}" + ("" if first is None else f" from row {first}"))
@@ -63,18 +63,19 @@ class LaunchedChoices:
 
     @property
     def tokens(self) -> Tensor:
-        """The token of each row, int64 (rows,), on the device of the logits, which may still be choosing the tokens.
+        """The token of each row, int64 (rows,), on the device of the logits. The device may still be choosing the
+        tokens.
 
-        The token is arbitrary in rows without a possible token and in `repeated_rows`.
+        The token is arbitrary in rows without a possible token and in `rechosen_rows`.
         """
         if isinstance(self._rows, DeviceChoices):
             return self._rows.tokens
         return torch.tensor([row.token if isinstance(row, ChosenToken) else 0 for row in self._rows])
 
     @property
-    def repeated_rows(self) -> Collection[int]:
+    def rechosen_rows(self) -> Collection[int]:
         """After `wait`, the rows whose token may differ from `tokens`."""
-        return self._rows.repeated_rows if isinstance(self._rows, DeviceChoices) else ()
+        return self._rows.rechosen_rows if isinstance(self._rows, DeviceChoices) else ()
 
     def wait(self) -> list[Answer]:
         """Wait for the answers, one for each request."""
@@ -134,7 +135,7 @@ def _make_native_changes(changes: Changes) -> Any:
 def _read_row(row: Any, choice: Choice) -> ChosenToken | GuidedError:
     refusal_code, token, highest, removed_log_mass, budget_mass, score, top, logprob, preferred = row
     if refusal_code:
-        return all_banned(choice.position) if refusal_code == _ALL_BANNED else refusal(highest)
+        return all_banned_error(choice.position) if refusal_code == _ALL_BANNED else refusal(highest)
     allowed_top = tuple(pair for pair in top if pair[1] > -inf)
     scores = None if choice.logprobs is None else TokenLogprobs(token, score, allowed_top)
     return ChosenToken(token, removed_log_mass, budget_mass, scores, logprob, None if preferred < 0 else preferred)

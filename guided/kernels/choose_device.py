@@ -24,7 +24,7 @@ from guided.kernels.choose_batch import Column, NeededOperations, choose_batch
 from guided.kernels.transfer import Fetch, send
 from guided.matching.bitmask import is_allowed
 from guided.packages import triton_function
-from guided.sampling.choice import Choice, Choose, ChosenToken, all_banned
+from guided.sampling.choice import Choice, Choose, ChosenToken, all_banned_error
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.sampler import refusal
 
@@ -62,12 +62,12 @@ class DeviceChoices:
     """The choices of a batch, while the device of their logits computes them.
 
     Attributes:
-        repeated_rows: after `wait`, the indices of choices whose first look was too small.
+        rechosen_rows: after `wait`, the indices of choices whose first look was too small.
     """
 
     @torch.inference_mode()
     def __init__(self, requests: Sequence[Choose]) -> None:
-        self.repeated_rows = set[int]()
+        self.rechosen_rows = set[int]()
         self._choices = [choice for _, choices, _ in requests for choice in choices]
         self._launched_batches = list[tuple[_Group, _LaunchedBatch]]()
         for group in _group_by_model(requests):
@@ -83,7 +83,7 @@ class DeviceChoices:
     @property
     @torch.inference_mode()
     def tokens(self) -> Tensor:
-        """The token of each choice, int64 (choices,), on the device. Arbitrary for choices in `repeated_rows`."""
+        """The token of each choice, int64 (choices,), on the device. Arbitrary for choices in `rechosen_rows`."""
         tokens = torch.cat([batch.rows[:, Column.TOKEN] for _, batch in self._launched_batches]).long()
         indices = [index for _, batch in self._launched_batches for index in batch.indices]
         if indices == sorted(indices):
@@ -99,7 +99,7 @@ class DeviceChoices:
         rows_by_batch = _wait_for_rows(self._fetch, [batch for _, batch in self._launched_batches])
         for (group, batch), rows in zip(self._launched_batches, rows_by_batch, strict=True):
             if unresolved_indices := self._read(batch, rows, choices):
-                self.repeated_rows.update(unresolved_indices)
+                self.rechosen_rows.update(unresolved_indices)
                 unresolved_batches.append(self._launch(group, unresolved_indices, choose_batch, sort_all=True))
         if unresolved_batches:
             rows_by_batch = _wait_for_rows(_start_fetch(unresolved_batches), unresolved_batches)
@@ -181,7 +181,7 @@ def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError
     """Read the token or error from a row of the result."""
     highest = row[Column.HIGHEST]
     if row[Column.ALL_BANNED]:
-        return all_banned(choice.position)
+        return all_banned_error(choice.position)
     if not isfinite(highest):
         return refusal(highest)
     token, all_mass, allowed_mass = int(row[Column.TOKEN]), row[Column.ALL_MASS], row[Column.ALLOWED_MASS]

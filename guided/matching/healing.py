@@ -8,8 +8,8 @@ followed by the output.
 
 A token may end within these bytes, end with them, or extend beyond them. In the last case, the inner matcher reads the
 rest of the token. `count_unstable_tokens` computes how many tokens of a prompt are removed: the largest number (up to
-`MAX_TOKENS`) of last tokens whose text is a proper prefix of a token. Earlier text cannot be part of a token that
-extends beyond the prompt.
+`MAX_TOKENS`) of last tokens whose text is a proper prefix of a token. Unless this limit is reached, earlier text
+cannot be part of a token that extends beyond the prompt.
 
 Cost: while the bytes are written, a mask queries the inner matcher for each token that extends beyond their end. If the
 rest of this token is a token itself, its bit in the inner mask suffices. Later masks are the inner matcher's.

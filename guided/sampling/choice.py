@@ -19,14 +19,14 @@ from guided.errors import GuidedError
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.params import SamplingParams
 
-__all__ = ["Answer", "Bits", "Changes", "Choice", "Choose", "ChosenToken", "Ramp", "all_banned"]
+__all__ = ["Answer", "Bits", "Changes", "Choice", "Choose", "ChosenToken", "Ramp", "all_banned_error"]
 
 Bits: TypeAlias = npt.NDArray[np.int32]
 """A bitmask row, int32 (ceil(size / 32),), see guided/matching/bitmask.py."""
 
 
 class Ramp(NamedTuple):
-    """The budget ramp of a row.
+    """The budget ramp of a row: a penalty for tokens that make the output longer than necessary (engine/masks.py).
 
     Attributes:
         penalty: the amount that is subtracted from the logits of some tokens.
@@ -108,11 +108,11 @@ class ChosenToken:
 
     Attributes:
         token: the id of the token.
-        removed: -log of the model's probability that the mask and the ramp leave, summed over all tokens.
+        removed: -log of the share of the model's total probability that remains after the mask and the ramp.
         budget_mass: the probability that the specification leaves, but the budget or its ramp removes; None if they
             remove nothing.
         scores: log probabilities, if requested.
-        logprob: log of the model's probability of the token (temperature 1, without the mask); 0 without a mask.
+        logprob: log of the model's probability of the token at temperature 1, before the mask; 0 if there is no mask.
         preferred: the model's most likely token, if the mask forbids it.
     """
 
@@ -151,7 +151,7 @@ class Answer(NamedTuple):
     seconds: float
 
 
-def all_banned(position: int) -> GuidedError:
+def all_banned_error(position: int) -> GuidedError:
     """The error for a request that forbids all tokens that its mask allows."""
     return GuidedError(
         f"allowed_token_ids and bad_words forbid every token that is possible after {position} tokens of output"

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from guided.errors import OptionError
 from guided.matching.bitmask import bits_of, row_of
-from guided.sampling.choice import Changes, all_banned
+from guided.sampling.choice import Changes, all_banned_error
 from guided.sampling.params import SamplingParams
 from guided.sampling.sampler import argmax
 
@@ -163,7 +163,7 @@ def _forbid(changes: Changes, logits: Tensor, position: int) -> None:
     if changes.banned:
         logits[changes.banned] = _FORBIDDEN
     if (changes.permitted is not None or changes.banned) and _allows_nothing(logits):
-        raise all_banned(position)
+        raise all_banned_error(position)
     if changes.ends:
         end_logits = logits[changes.ends]
         logits[changes.ends] = _FORBIDDEN

@@ -32,7 +32,7 @@ class Settings:
         api_keys: requests that use the engine need one of these keys; empty: no key is needed.
         allowed_origins: origins whose pages may send requests (CORS); "*": all.
         allowed_hosts: host names under which the server answers, in addition to IP addresses and localhost; "*": any.
-            Empty: any host name; if the server has no keys and listens on loopback: none.
+            Empty: any host name; but if the server has no keys and listens on loopback, no other host name.
         allow_special_tokens: whether grammars in requests may name control tokens.
         default_max_tokens: the token limit for chat answers if the request sets none; 0: the model's whole context.
         max_running: the maximum number of outputs in a batch.
@@ -53,7 +53,8 @@ class Settings:
         max_depth: the maximum nesting depth of arrays and objects in a request's body; beyond that, 400.
         keep_alive: seconds without a token until a stream sends a comment, so that no proxy closes it.
         tool_style: how the model writes function calls (`guided.TOOL_STYLES`); None: the style of its chat template.
-        tools: the server's own tools. Unconstrained chat answers may call them, and their results are forced.
+        tools: the server's own tools. Unconstrained chat answers may call them, and the server writes the
+            results into the answer.
         reasoning_end: the text that ends the model's reasoning; "": the model does not reason.
         reasoning_begin: the text that begins the reasoning; the prompt ends with it.
         stream_interval: engine steps between two deliveries to a stream; each step produces a token. The first token

@@ -2,7 +2,8 @@
 
 In: a specification, and a seed. Out: texts. Each text is a random walk through the masks with a bound on its length, so
 it is complete and short enough (matching/sentences.py). The distribution is not uniform: letters are more likely than
-braces. `sentences` is a hypothesis strategy for such texts; `count` counts them.
+braces. `guided.testing.sentences` is a hypothesis strategy for such texts; `guided.testing.count`
+counts them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def sample(
         max_length: the maximum length of a text, in bytes.
         any_character: whether to use all characters. If False, texts have printable ASCII without escapes where the
             specification allows it.
-        **options: how the constraint is read and written; see `ConstraintOptions`.
+        **options: how the constraint is read, and how its texts are written; see `ConstraintOptions`.
 
     Raises:
         SpecError, UnsupportedError: the specification is invalid. BudgetError: no text is short enough.

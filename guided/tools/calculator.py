@@ -7,8 +7,8 @@ A small parser computes the same value as Python would; nothing is evaluated as 
 calculator. Commas are removed first. Then the text may contain the characters 0123456789*+-/.() and spaces, but not
 `**`; or it has the form `"...".count("...")` with letters, digits and '"()._ in it. Differences from nanochat:
 
-- If a text has no value, the reason becomes the result; nanochat forces no result in this case.
-- A comma between quotes is part of the string. So are names such as "import".
+- If a text has no value, the reason becomes the result; nanochat writes no result in this case.
+- A comma between quotes is part of the string. Strings may contain names such as "import", which nanochat refuses.
 - Infinity and integers of more than 4,000 digits are refused as overflow. `()` and `...` are refused as well.
 
 The grammar `grammars/calculator.lark` defines the texts that a model may write. Each of them has a value.

@@ -1,7 +1,8 @@
 """The rules of a byte-level BPE tokenizer as data: its merges, and how it splits text into words.
 
-In: the contents of a tokenizer file. Out: `BytePairs`. Encoders get ids from a package. Canonical masks need to know
-which ids the package can never produce (matching/canonical/), so they need the rules themselves.
+In: the contents of a tokenizer file. Out: `BytePairs`. To encode text, guided calls another package (such as
+tokenizers or tiktoken). Canonical masks need to know which ids that package can never produce (matching/canonical/), so
+they need the rules themselves.
 
 Supported: byte-level tokenizers that split text into words by patterns and then merge pairs by rank. GPT-2's kind has a
 list of merges. In tiktoken's kind, two tokens merge if their concatenation is a token, the lowest rank first. Anything
@@ -69,7 +70,7 @@ class BytePairs:
     Attributes:
         ids: bytes -> id of the tokens that words consist of. They include every byte in `_REQUIRED_BYTES`; a text with
             other bytes, such as control characters, may have no encoding.
-        pair: (left, right) -> (rank, merged token), or None if these two do not merge.
+        find_merge: (left, right) -> (rank, merged token), or None if these two do not merge.
         merges: all merges.
         ignores_merges: a word that is a token becomes this token, regardless of the merges.
         splits: the steps that split a text into words; each splits the pieces of the previous one.
@@ -78,7 +79,7 @@ class BytePairs:
     """
 
     ids: Mapping[bytes, int]
-    pair: Callable[[int, int], tuple[int, int] | None]
+    find_merge: Callable[[int, int], tuple[int, int] | None]
     merges: Callable[[], Iterator[Merge]]
     ignores_merges: bool
     splits: Sequence[Split]

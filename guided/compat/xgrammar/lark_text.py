@@ -164,8 +164,8 @@ class RewrittenLark:
 
     def _copy_body(self, name: Token) -> str | None:
         """Copy the body of a rule, in parentheses, with the bodies of the rules in it. None if one of these
-        rules is missing, recursive or more than a name for its body, or if the copies are too long. The compiler then
-        reports the rule."""
+        rules is missing or recursive or cannot be copied (`_can_be_copied`), or if the copies are too long. The
+        compiler then reports the rule."""
         out: list[str] = []
         open_rules: dict[str, Iterator[Token]] = {"": iter((name,))}  # the remaining tokens of each open body
         closing_texts = {"": ""}
@@ -218,7 +218,7 @@ class RewrittenLark:
                 if depth < 0 and "x" not in flags:  # in a verbose pattern, the parenthesis may be in a comment
                     hint = r"write \) for a parenthesis"
                     raise SpecError("unopened group", text=self.source, span=token.span, hint=hint)
-                # Without a group, a choice would absorb its neighbours.
+                # Without a group, a top-level `|` would also divide what stands before and after the pattern.
                 group = "?:" if piece == "|" and depth == 0 else group
                 piece = "(?P<" if piece == "(?<" else piece
             out.append(_CONTROL_ESCAPES.get(piece, piece))
@@ -236,7 +236,8 @@ def _is_redundant_anchor(piece: str, written_pieces: Sequence[str], next_char: s
 
 
 def _can_be_copied(rule: Definition) -> bool:
-    """Whether a rule is only a name for its body."""
+    """Whether a rule means the same as its body: it has no attributes, parameters, suffix or aliases, and of the
+    modifiers at most `?` and `!`."""
     return not (
         is_terminal(rule.name.text)
         or rule.suffix

@@ -1,7 +1,8 @@
 """The specification of a `Grammar`, as data. In: strings and options. Out: the IR, or a string with the full
 specification.
 
-The string is EBNF. A grammar in EBNF is stored unchanged; other specifications become one rule with macros:
+The string is EBNF. A grammar in EBNF with the start rule `root` is stored unchanged, except for its last line ends;
+other specifications become one rule with macros:
 
     root ::= Regex("[0-9]+")
     root ::= JsonSchema("{\\"type\\": \\"integer\\"}", strict_mode=true)
@@ -233,7 +234,7 @@ _READERS: Final[Mapping[str, Callable[[str, dict[str, Any]], Recipe]]] = {
 
 
 def read_recipe(text: str, root: str = "root") -> Recipe:
-    """Read the recipe from a string in EBNF, which is either the `text` of a recipe or any other grammar."""
+    """Read a recipe from EBNF: the `text` of a recipe, or any other grammar. A `Regex` becomes an `Ebnf`."""
     start_match = _RECIPE_START.match(text)
     if root != "root" or start_match is None:
         return Ebnf(text, root)

@@ -36,7 +36,7 @@ from guided.vocabulary import Vocabulary
 __all__ = ["TokenizerInfo", "VocabType"]
 
 _XGRAMMAR_VERSIONS: Final = ("v16",)
-"""Format versions in which xgrammar writes TokenizerInfos with the same content."""
+"""The versions of xgrammar's format in which a TokenizerInfo has the same content as here."""
 _MAX_SIZE: Final = 4_000_000
 """The maximum `vocab_size`, several times that of any model: each id takes time and memory."""
 _PRINTABLE: Final = frozenset(range(0x20, 0x7F))
@@ -80,7 +80,7 @@ class TokenizerInfo(XGRObject):
         """Read a transformers tokenizer: a fast one, or one that wraps tiktoken or SentencePiece.
 
         Args:
-            vocab_size: the number of the model's logits; None means the number of tokens. Larger ids are left out.
+            vocab_size: the number of the model's logits; None means the largest id plus 1. Larger ids are left out.
             stop_token_ids: None means the tokenizer's `eos_token_id`, or if it has none, the tokens with a well-known
                 name.
 
@@ -142,7 +142,7 @@ class TokenizerInfo(XGRObject):
 
     @property
     def special_token_ids(self) -> list[int]:
-        """The ids without text, including padding."""
+        """The ids without text, including padding, except stop tokens."""
         return list(self._tokens.special_ids)
 
     def dump_metadata(self) -> str:
@@ -206,7 +206,7 @@ class _Tokens:
     Attributes:
         tokens: the bytes of each id, which are empty for an id without text.
         stops: the stop tokens, in ascending order.
-        special_ids: the ids without text.
+        special_ids: the ids without text, except stop tokens.
         hidden_count: the number of hidden ids after `size`.
     """
 
@@ -282,8 +282,8 @@ class _Tokens:
                 names_by_id = {
                     number: name for name in control_names for number in self.ids_of(name) if number not in stop_ids
                 }
-                text_overrides = dict.fromkeys((*self.stops, *names_by_id))
-                token_bytes = [text_overrides.get(number, data) or None for number, data in enumerate(self.tokens)]
+                without_text = dict.fromkeys((*self.stops, *names_by_id))
+                token_bytes = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden_count:
                     token_bytes += [None] * (self.size - len(token_bytes)) + list(_BYTES)
                 with as_xgrammar():

@@ -53,7 +53,7 @@ class _Piece:
 class IgnoredTokens:
     """The gaps of a grammar. Their rules are added to its table.
 
-    `ignored`: rule name -> node, for each ignored terminal; the node is None for a part that is not a terminal.
+    `ignored`: rule name -> node, for each ignored terminal. An ignored part, such as an embedded schema, has None.
     `is_single`: a gap is one ignored text. `as_regions`: gaps are regions, so that a capture does not include the gap
     at its end.
 
@@ -79,7 +79,7 @@ class IgnoredTokens:
         self._nodes_by_terminal: dict[tuple[str, int | None], Node] = {}
 
     def add_gap_before(self, rule: str, max_tokens: int | None = None) -> Node:
-        """The node of a terminal's rule after an optional gap. `max_tokens` limits the tokens of the terminal.
+        """A node for an optional gap followed by the terminal `rule`. `max_tokens` limits the tokens of the terminal.
 
         Raises:
             UnsupportedError: an ignored match may extend past the end of the terminal.
@@ -94,8 +94,8 @@ class IgnoredTokens:
         return Repeat(_unite([Ref(name) for name, _ in self._gaps]), 0, 1) if self._gaps else EPSILON
 
     def _add_gaps(self, node: Node, rule: str, reference: Node, max_tokens: int | None = None) -> Node:
-        """`node` after an optional gap. `reference`: a short node with the same texts, used where no gap excludes
-        any."""
+        """A node for an optional gap followed by `node`. `reference`: a short node with the same texts, used after gaps
+        that exclude none of these texts, and without a gap."""
         free_gaps: list[Node] = []  # gaps that all texts of the node may follow
         restricted_branches: list[Node] = []
         for name, piece in self._gaps:

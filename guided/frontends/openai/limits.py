@@ -1,8 +1,8 @@
 """Checks the size limits of OpenAI's strict mode. In: a schema. Out: a remark for each exceeded limit.
 
 Source of the limits: https://platform.openai.com/docs/guides/structured-outputs ("Supported schemas"). That page does
-not define how levels are counted. Here each object is one level, even if a reference leads to it, and a recursive
-reference counts once.
+not define how levels are counted. Here each object is one level, those behind a reference included. A reference
+inside its own target adds no levels.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _JsonObject: TypeAlias = dict[str, Any]
 
 _MAX_LEVELS: Final = 10
 _MAX_MEMBERS: Final = 5000
-_MAX_REFERENCES: Final = 100  # references in a row; a few more work, depending on Python's stack
+_MAX_REFERENCES: Final = 100  # references in a row, as the error says; the true limit is Python's stack
 _MAX_CHARACTERS: Final = 120_000
 _MAX_VALUES: Final = 1000
 _LARGE_ENUMERATION: Final = 250  # values of one enumeration
-_MAX_LARGE_CHARACTERS: Final = 15_000  # characters of the values of such an enumeration
+_MAX_LARGE_ENUMERATION_CHARACTERS: Final = 15_000  # characters of the values of such an enumeration
 
 
 def limit_remarks(schema: _JsonObject) -> Iterator[Entry]:
@@ -48,10 +48,13 @@ def limit_remarks(schema: _JsonObject) -> Iterator[Entry]:
         if (
             len(enum_values) > _LARGE_ENUMERATION
             and len(strings) == len(enum_values)
-            and length > _MAX_LARGE_CHARACTERS
+            and length > _MAX_LARGE_ENUMERATION_CHARACTERS
         ):
             yield _limit_remark(
-                f"{pointer}/enum", f"characters in more than {_LARGE_ENUMERATION} values", length, _MAX_LARGE_CHARACTERS
+                f"{pointer}/enum",
+                f"characters in more than {_LARGE_ENUMERATION} values",
+                length,
+                _MAX_LARGE_ENUMERATION_CHARACTERS,
             )
     if members > _MAX_MEMBERS:
         yield _limit_remark("", "properties", members, _MAX_MEMBERS)
@@ -83,7 +86,7 @@ def _all_schemas(schema: _JsonObject) -> Iterator[tuple[str, _JsonObject]]:
 
 
 class _Levels:
-    """Measures how deeply objects nest."""
+    """Measures how deeply schemas with "type": "object" nest."""
 
     def __init__(self, root: _JsonObject) -> None:
         self._root, self._depths = root, dict[str, int]()

@@ -34,7 +34,7 @@ _MISSING: Final = object()
 
 
 def partial_value(tp: Any, value: Any) -> Any:
-    """The value of a type so far, see the module docstring. `value`: the JSON value so far."""
+    """The value so far, read as the type `tp`; see the module docstring. `value`: the JSON value so far."""
     typed_value = _typed_or_missing(tp, value)
     return value if typed_value is _MISSING else typed_value
 

@@ -1,5 +1,5 @@
 """Checks the names of groups as ECMA-262 does. In: the groups, alternatives and names of a pattern, in order. Out:
-whether a name may be defined here, because all groups with this name are in other alternatives.
+whether a name may be defined at the cursor: only if all groups with this name are in other alternatives.
 
     (?<year>..)-..|..-(?<year>..)      allowed: only one of the two groups can match
     (?<year>..)-(?<year>..)            an error
@@ -55,7 +55,7 @@ class GroupNames:
 
 
 def _unite(first: set[str], second: set[str]) -> set[str]:
-    """The union of two sets that are not used any more."""
+    """The union of two sets. Changes one of them, so the caller must not use them any more."""
     small, large = sorted((first, second), key=len)
     large |= small
     return large

@@ -2,8 +2,8 @@
 
 In: the interpreted schema from `frontends/json_schema/`, so all of its keywords have the same meaning here. Out: IR.
 A string has one of the style's delimiters. In Python's notation, it may contain any of Python's escapes except octal
-numbers and names of characters (Python's language reference, section 2.4.1). Numbers are written as in JSON. Python and
-the other notations read them as the same numbers.
+numbers, names of characters and escaped line breaks (Python's language reference, section 2.4.1). Numbers are written
+as in JSON. Python and the other notations read them as the same numbers.
 
 Levels (see `Notation`): -1 are the arguments, without brackets, and -2 is any value.
 
@@ -97,7 +97,7 @@ def python_string(quote: str, *, minimal: bool) -> Encoding:
 
 
 class LiteralNotation(Notation):
-    """The notation of one style. `spell` writes a string of its form."""
+    """The notation of one style. `spell` returns the node for a delimiter of strings."""
 
     def __init__(
         self, lowering: Lowering, form: LiteralForm, spell: Callable[[str], Node], excluded_strings: Sequence[str]

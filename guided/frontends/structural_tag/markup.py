@@ -32,8 +32,8 @@ class Pattern:
         return Pattern(text + self.text, self.id_pattern)
 
     def parts(self, name: str) -> list[tuple[str, bool]]:
-        """The parts in order, each with whether it is a regular expression. The first one is a text, which may be
-        empty.
+        """The parts in order. The Boolean of a part says whether it is a regular expression. The first part is a text,
+        which may be empty.
         """
         out: list[tuple[str, bool]] = [("", False)]
         for part in _PLACEHOLDER.split(self.text):
@@ -50,7 +50,8 @@ class Pattern:
         return self.parts(name)[0][0]
 
     def rest(self, name: str) -> str:
-        """A regular expression for the text after the head; "" if there is none. The name is a group, if it is here."""
+        """A regular expression for the text after the head; "" if there is none. If {name} is
+        in it, the name is a named group."""
         _, mark, tail = self._split_at_pattern()
         if not mark:
             return ""

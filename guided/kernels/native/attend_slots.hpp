@@ -3,18 +3,20 @@
 // In: queries (n, heads, head_dim) of the newest positions of one sequence; a layer's keys and values (slots, kv_heads,
 // head_dim), and the slots of the sequence in order. If there are fewer KV heads than query heads, groups of query
 // heads share a KV head. Numbers are float32 or bfloat16. Out: the attention output, with the shape of the queries.
-// Query i of n reads the first total - n + i + 1 positions, or the last of these if a window limits their number.
+// Query i of n reads the first total - n + i + 1 positions, or only the last `window` of them if there are more.
 //
 // Everything is accumulated in float32, in an order that depends only on the query's position: a score in sixteen
 // lanes, each over every sixteenth number of a head; exponentials in sixteen lanes over the positions; values one after
 // another.
 //
 // How: compute the scores, their maximum, the exponentials, and the weighted sum of values, one KV head at a time, so
-// that the head's group shares each row of keys and values. Reading these rows once limits the speed. For a single
+// that the head's group shares each row of keys and values. The time for reading
+// these rows once determines the speed. For a single
 // query, torch's kernels spend several times longer on tiling and threads than on the work. Keys and values may be
 // packed (rows.hpp): the scale of a row is then applied once, to its score or weight.
 //
-// Cost: 4 n total heads head_dim operations. For long prompts, attend_prompt.hpp computes bitwise equal results faster.
+// Cost: 4 * n * total * heads * head_dim operations.
+// For long prompts, attend_prompt.hpp computes bitwise equal results faster.
 #pragma once
 
 #include <cstdint>

@@ -86,9 +86,11 @@ class CanonicalMatcher:
             self._drop_dead_ends(remaining, _ids(words), budget)
         else:
             punctuation = _ids(words & self._spelling.punctuation)
-            marks_before_few = [token for token in punctuation if self._leads_to_few_tokens(token, budget)]
-            if marks_before_few:
-                self._drop_dead_ends(remaining, _ids(words & self._spelling.tokens_with_any(marks_before_few)), budget)
+            punctuation_before_few_tokens = [token for token in punctuation if self._leads_to_few_tokens(token, budget)]
+            if punctuation_before_few_tokens:
+                self._drop_dead_ends(
+                    remaining, _ids(words & self._spelling.tokens_with_any(punctuation_before_few_tokens)), budget
+                )
         if remaining.any():
             words[:] = remaining
 
@@ -211,7 +213,8 @@ class CanonicalMatcher:
         return out
 
     def is_accepting(self) -> bool:
-        """Whether the inner matcher allows an end here. The mask has no end token if the tokens are not canonical."""
+        """Whether the inner matcher allows an end here. The mask may have
+        no end token here, because it omits it if an end would not be canonical, unless that leaves no token."""
         return self.inner.is_accepting()
 
     def is_terminated(self) -> bool:

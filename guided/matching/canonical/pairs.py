@@ -68,11 +68,11 @@ class PairTable:
 
     def merge_word(self, data: bytes) -> list[int]:
         """The tokens that merges produce for the bytes of a word; empty if a byte has no token."""
-        pair, halves = self._pairs.pair, self._halves
+        find_merge, halves = self._pairs.find_merge, self._halves
         symbols = [self._byte_tokens[byte] for byte in data]
         if -1 in symbols:
             return []
-        pairs = [pair(a, b) for a, b in pairwise(symbols)]
+        pairs = [find_merge(a, b) for a, b in pairwise(symbols)]
         while True:
             best, best_index = None, 0
             for index, merge in enumerate(pairs):
@@ -88,9 +88,9 @@ class PairTable:
             symbols[best_index : best_index + 2] = [merged_token]
             del pairs[best_index]
             if best_index < len(pairs):
-                pairs[best_index] = pair(merged_token, symbols[best_index + 1])
+                pairs[best_index] = find_merge(merged_token, symbols[best_index + 1])
             if best_index > 0:
-                pairs[best_index - 1] = pair(symbols[best_index - 1], merged_token)
+                pairs[best_index - 1] = find_merge(symbols[best_index - 1], merged_token)
 
     def row(self, token: int) -> npt.NDArray[np.int32]:
         """The reachable tokens that may follow a reachable token within a word, as a bitmask row."""

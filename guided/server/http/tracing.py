@@ -1,7 +1,7 @@
 """Records OpenTelemetry spans. In: the context of a finished request. Out: a span for the request, and for each phase.
 
     chat smollm2                  from arrival to the last byte; its parent is the span in `traceparent`
-        compile                   reading the prompt and compiling the specification, including waiting for a thread
+        compile                   turning the prompt into tokens, compiling the specification, waiting for a thread
         queue                     waiting for a slot in the batch
         prefill                   from the slot to the first token
         decode                    from the first token to the last one; the mask time is an attribute

@@ -148,7 +148,7 @@ def check(engine: Engine, request: CheckRequest, *, allow_special_tokens: bool, 
         "kind": specification.kind,
         "error": None,
         "findings": [asdict(finding) for finding in grammar.findings],
-        "remarks": _find_remarks(grammar, specification) if request.remarks else None,
+        "remarks": _find_lint_findings(grammar, specification) if request.remarks else None,
         "shortest": shortest_text[:_MAX_SHOWN_LENGTH],
         "min_tokens": min_tokens.count - 1,
         "min_tokens_is_exact": min_tokens.is_exact,
@@ -181,7 +181,7 @@ def _find_first_field(fields: Mapping[str, Any]) -> tuple[str | None, str]:
     return name, value if isinstance(value, str) else ""
 
 
-def _find_remarks(grammar: CompiledGrammar, specification: StructuredOutput) -> list[dict[str, Any]] | None:
+def _find_lint_findings(grammar: CompiledGrammar, specification: StructuredOutput) -> list[dict[str, Any]] | None:
     """The lint findings; None if the specification is too large to lint."""
     try:
         return [
@@ -241,8 +241,8 @@ def sample(request: SampleRequest, *, seconds: float) -> dict[str, Any]:
     """Random sentences over the byte vocabulary.
 
     Raises:
+        RequestError, GuidedError: the specification is invalid.
         RequestError: no sentence is short enough, or sampling takes too long.
-        GuidedError: the specification is invalid.
     """
     specification = require_specification(request.structured_output(allow_special_tokens=False))
     grammar = compile_or_refuse(GrammarCompiler(byte_vocabulary()), specification, seconds)

@@ -8,8 +8,8 @@ reader for its calls.
 | required | calls | tool_calls |
 | a function | one call of this function | stop: calling it was not the model's decision |
 
-Beside tools, only JSON may constrain the text (`_check_text_format`). If calls are required, it has no effect, which a
-warning reports: many clients always send their `response_format`.
+If a request has tools, only JSON formats may constrain the text (`_check_text_format`). If calls are required, such a
+format has no effect. This causes a warning, not an error, because many clients always send their `response_format`.
 
 In free text and after another call, a call without its marker also counts as a call (`ToolStyle.with_bare_calls`). If
 the answer continues an assistant message, required calls follow the text of that message.

@@ -88,7 +88,7 @@ const NewLetters::Way* NewLetters::find(Thread thread) {
   return it->second ? &*it->second : nullptr;
 }
 
-// A breadth-first search in byte order. So for each thread on a way, the remainder of the way is the thread's own way.
+// A breadth-first search in byte order. So a search from any thread on a way finds the remainder of the same way.
 std::optional<NewLetters::Way> NewLetters::search(const Thread& thread) {
   struct Step {
     Thread thread;

@@ -33,7 +33,7 @@ struct Rule {
   int64_t min = 0, max = kUnbounded;      // of the register: bounds of the count, or of the number of members
   int32_t start = 0, base = 0, size = 0;  // positions: the start state, the first one, their number
   int32_t origin = -1;                    // the IR rule
-  bool substrings = false;                // plain, of the substrings of texts: no cycle, no calls, no actions
+  bool substrings = false;                // a plain rule for the substrings of texts; no cycles, calls or actions
   // The maximum number of tokens of a text, counted by the register (run/token_counts.cpp). Such a rule has no calls.
   int64_t max_tokens = kUnbounded;
   int64_t furthest_rest = 0;  // the largest TokenRest::tokens of all non-accepting positions, except the start
@@ -41,7 +41,7 @@ struct Rule {
   bool relative = false;
   int64_t reach = 0;                               // the largest finite `a` or `b` of an Inc
   std::vector<uint8_t> required, repeatable;       // by member of a permutation
-  std::vector<uint64_t> required_bits, once_bits;  // as bits; only members that can be written
+  std::vector<uint64_t> required_bits, once_bits;  // the required and the non-repeatable members that can be written
   std::shared_ptr<const MemberChoices> choices;    // of a permutation with a condition
   int32_t scopes = 0;                              // how many uniqueness scopes open in it (uniqueness.hpp)
   bool keeps = false;                              // entries of a scope end in it
@@ -70,7 +70,7 @@ struct LaterRule {
 
 // Thrown if a result depends on rules that are not compiled yet.
 struct RulesNeeded {
-  std::vector<int32_t> later;  // their numbers; empty: an earlier call has left the states unusable
+  std::vector<int32_t> later;  // indices in Grammar::later; empty: an earlier throw made the states unusable
 };
 
 struct Grammar {

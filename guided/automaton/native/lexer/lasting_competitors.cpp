@@ -10,7 +10,7 @@ constexpr size_t kMaxCosts = 16;
 }  // namespace
 
 LastingCompetitors::LastingCompetitors(Lexemes& lexemes, CompetingTerminals& competing, const Grammar& rules,
-                                       const BlockLevels& levels, const std::vector<int32_t>& control_terminals,
+                                       const BlockLevels& levels, const std::vector<int32_t>& control_tokens,
                                        size_t symbols)
     : lexemes_(lexemes),
       competing_(competing),
@@ -18,7 +18,7 @@ LastingCompetitors::LastingCompetitors(Lexemes& lexemes, CompetingTerminals& com
       levels_(levels),
       symbols_(symbols),
       is_supported_(!lexemes.indentation().is_given &&
-                    std::ranges::all_of(control_terminals, [](int32_t token) { return token == kNoTerminal; })) {}
+                    std::ranges::all_of(control_tokens, [](int32_t token) { return token == kNoTerminal; })) {}
 
 SequenceCosts* LastingCompetitors::find_costs(int32_t competing) {
   if (!is_supported_ || competing == 0) return nullptr;

@@ -27,7 +27,7 @@ namespace guided {
 class LastingCompetitors {
  public:
   LastingCompetitors(Lexemes& lexemes, CompetingTerminals& competing, const Grammar& rules, const BlockLevels& levels,
-                     const std::vector<int32_t>& control_terminals, size_t symbols);
+                     const std::vector<int32_t>& control_tokens, size_t symbols);
   // The weights of sequences of terminals that can be written while the competitors last; null if they may end.
   SequenceCosts* find_costs(int32_t competing);
 

@@ -17,7 +17,7 @@ const std::vector<uint32_t>& LexedMasks::mask(int32_t state) {
     table_clear_count_ = tables_.clear_count();
   }
   std::vector<uint32_t> row(static_cast<size_t>(vocabulary_.words), 0);
-  const std::vector<Reading> readings = readings_.readings(state);
+  const std::vector<Reading> readings = parse_paths_.readings(state);
   for (const Reading& reading : readings) add(reading.place, table_of(reading), row.data());
   add_special_tokens(state, kNever - 1, row.data());
   memory_ += row.size() * 4 + 64;
@@ -26,10 +26,11 @@ const std::vector<uint32_t>& LexedMasks::mask(int32_t state) {
 
 // Adds the control tokens after which at most `max_rest` tokens are needed, and the end tokens.
 void LexedMasks::add_special_tokens(int32_t state, int64_t max_rest, uint32_t* row) {
-  for (int32_t token : readings_.controls(state))
-    if (const int32_t next = readings_.step_control(state, token); next != kDead && rests_.distance(next) <= max_rest)
+  for (int32_t token : parse_paths_.controls(state))
+    if (const int32_t next = parse_paths_.step_control(state, token);
+        next != kDead && rests_.distance(next) <= max_rest)
       set_bit(row, token);
-  if (readings_.accepting(state))
+  if (parse_paths_.accepting(state))
     for (int32_t end : vocabulary_.end_tokens) set_bit(row, end);
 }
 
@@ -42,10 +43,10 @@ void LexedMasks::add_within_budget(int32_t place, const Table& table, int64_t ma
     if (rests_.distance(place, group.unfinished) <= max_rest) group.tokens.add_to(row);
   }
   for (const LexerTables::End& end : table.ends) {
-    const int32_t next_place = readings_.after_lexeme(place, end.label, end.is_ignored);
+    const int32_t next_place = parse_paths_.after_lexeme(place, end.label, end.is_ignored);
     if (next_place == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (rests_.distance(readings_.boundary(next_place, group.unfinished.competing)) <= max_rest)
+      if (rests_.distance(parse_paths_.reading_at_boundary(next_place, group.unfinished.competing)) <= max_rest)
         group.tokens.add_to(row);
     if (end.rest != LexerTables::kNoRest)
       add_within_budget(next_place, tables_.table_after(end, places_.start(next_place)), max_rest, row);
@@ -55,11 +56,11 @@ void LexedMasks::add_within_budget(int32_t place, const Table& table, int64_t ma
 int64_t LexedMasks::max_rest_after(int32_t state) {
   if (const auto it = max_rests_.find(state); it != max_rests_.end()) return it->second;
   int64_t max_rest = 0;
-  const std::vector<Reading> readings = readings_.readings(state);
+  const std::vector<Reading> readings = parse_paths_.readings(state);
   for (const Reading& reading : readings)
     max_rest = std::max(max_rest, max_rest_after(reading.place, table_of(reading)));
-  for (int32_t token : readings_.controls(state))
-    if (const int32_t next = readings_.step_control(state, token); next != kDead && rests_.viable(next))
+  for (int32_t token : parse_paths_.controls(state))
+    if (const int32_t next = parse_paths_.step_control(state, token); next != kDead && rests_.viable(next))
       max_rest = std::max(max_rest, rests_.distance(next));
   return max_rests_[state] = max_rest;
 }
@@ -79,10 +80,11 @@ int64_t LexedMasks::max_rest_after(int32_t place, const Table& table) {
         max_rest = std::max(max_rest, rest);
   }
   for (const LexerTables::End& end : table.ends) {
-    const int32_t next_place = readings_.after_lexeme(place, end.label, end.is_ignored);
+    const int32_t next_place = parse_paths_.after_lexeme(place, end.label, end.is_ignored);
     if (next_place == kDead) continue;
     for (const LexerTables::Group& group : end.tokens)
-      if (const int64_t rest = rests_.distance(readings_.boundary(next_place, group.unfinished.competing));
+      if (const int64_t rest =
+              rests_.distance(parse_paths_.reading_at_boundary(next_place, group.unfinished.competing));
           rest < kNever)
         max_rest = std::max(max_rest, rest);
     if (end.rest != LexerTables::kNoRest)
@@ -102,7 +104,7 @@ int64_t LexedMasks::max_rest_staying(int32_t place, const Table& table, bool onl
     int64_t min_rest = kNever;
     for (size_t i = 0; i < profile.labels.size(); ++i) {
       const LexerTables::Label& label = profile.labels[i];
-      const int32_t next_place = readings_.after_lexeme(place, label.terminal, label.is_ignored);
+      const int32_t next_place = parse_paths_.after_lexeme(place, label.terminal, label.is_ignored);
       if (next_place != kDead) min_rest = std::min(min_rest, profile.tokens[i] + rests_.rest(next_place, label.last));
     }
     if (!profile.lines.empty())
@@ -125,7 +127,7 @@ const TokenSet& LexedMasks::find_staying(int32_t place, const Table& table) {
 }
 
 void LexedMasks::fill(int32_t state, int64_t max_rest, uint32_t* row) {
-  const std::vector<Reading> readings = readings_.readings(state);
+  const std::vector<Reading> readings = parse_paths_.readings(state);
   for (const Reading& reading : readings) add_within_budget(reading.place, table_of(reading), max_rest, row);
   add_special_tokens(state, max_rest, row);
 }
@@ -160,7 +162,8 @@ void LexedMasks::add(int32_t place, const Table& table, uint32_t* row) {
   CallMeter::work(kLookup * static_cast<int64_t>(cached.sequences.size() + 8 * cached.tokens.size()));
   for (const Sequence& each : cached.sequences) {
     const int32_t from = each.prefix < 0 ? place : next_places[each.prefix];
-    next_places.push_back(from == kDead ? from : readings_.after_lexeme(from, each.end->label, each.end->is_ignored));
+    next_places.push_back(from == kDead ? from
+                                        : parse_paths_.after_lexeme(from, each.end->label, each.end->is_ignored));
     if (each.leaves_top && next_places.back() != kDead) add_after(next_places.back(), *each.end, row);
   }
 }
@@ -169,14 +172,14 @@ void LexedMasks::add_from_place(int32_t place, const Table& table, uint32_t* row
   if (!is_proven(place, table)) return add_within_budget(place, table, kNever - 1, row);
   find_staying(place, table).add_to(row);
   for (const LexerTables::End& end : table.ends)
-    if (const int32_t next_place = readings_.after_lexeme(place, end.label, end.is_ignored); next_place != kDead)
+    if (const int32_t next_place = parse_paths_.after_lexeme(place, end.label, end.is_ignored); next_place != kDead)
       add_after(next_place, end, row);
 }
 
 void LexedMasks::add_after(int32_t next_place, const LexerTables::End& end, uint32_t* row) {
   for (const LexerTables::Group& group : end.tokens)
     if ((group.demand.tokens < kNever && rests_.rest(next_place, group.demand.last) < kNever) ||
-        rests_.distance(readings_.boundary(next_place, group.unfinished.competing)) < kNever)
+        rests_.distance(parse_paths_.reading_at_boundary(next_place, group.unfinished.competing)) < kNever)
       group.tokens.add_to(row);
   if (end.rest != LexerTables::kNoRest) add(next_place, tables_.table_after(end, places_.start(next_place)), row);
 }
@@ -208,7 +211,7 @@ int32_t LexedMasks::PendingSequence::add_to(std::vector<Sequence>& sequences) {
 // Follows one end of a table from the place `from`, which the sequence `prefix` reaches within the top.
 void LexedMasks::follow_end(int32_t from, const LexerTables::End& end, PendingSequence* prefix, Share& out) {
   const bool is_line = places_.indentation().is_line(end.label);
-  const int32_t next_place = is_line ? from : readings_.after_lexeme(from, end.label, end.is_ignored);
+  const int32_t next_place = is_line ? from : parse_paths_.after_lexeme(from, end.label, end.is_ignored);
   if (next_place == kDead) return;
   bool stays_in_top = !is_line && !places_.leaves_top(next_place);
   for (size_t i = 0; stays_in_top && i < end.tokens.size(); ++i)
@@ -243,7 +246,7 @@ bool LexedMasks::follow_rest(int32_t next_place, const LexerTables::End& end, Pe
       if (each.leaves_top && from != kDead) follow_end(from, *each.end, prefix, out);
       const bool is_prefix = !each.leaves_top && from != kDead;
       sequence_ends.emplace_back(
-          is_prefix ? readings_.after_lexeme(from, each.end->label, each.end->is_ignored) : kDead,
+          is_prefix ? parse_paths_.after_lexeme(from, each.end->label, each.end->is_ignored) : kDead,
           PendingSequence{prefix, each.end});
     }
   }

@@ -22,7 +22,7 @@ class LexedMasks {
  public:
   LexedMasks(ParsePaths& readings, Places& places, LexedRests& rests, LexerTables& tables,
              const TokenVocabulary& vocabulary, size_t memory)
-      : readings_(readings),
+      : parse_paths_(readings),
         places_(places),
         rests_(rests),
         tables_(tables),
@@ -83,7 +83,7 @@ class LexedMasks {
   void follow_end(int32_t from, const LexerTables::End& end, PendingSequence* prefix, Share& out);
   bool follow_rest(int32_t next_place, const LexerTables::End& end, PendingSequence& sequence, Share& out);
 
-  ParsePaths& readings_;
+  ParsePaths& parse_paths_;
   Places& places_;
   LexedRests& rests_;
   LexerTables& tables_;

@@ -210,11 +210,11 @@ constexpr auto kAdvice =
 
 // ---- readings
 int64_t LexedRests::sure_distance(const Reading& reading) {
-  if (reading.boundary) return sure_distance_at_boundary(reading.place, reading.competing);
+  if (reading.is_at_boundary) return sure_distance_at_boundary(reading.place, reading.competing);
   const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
   int64_t best = kNever;
   for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
-    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.is_ignored);
+    const int32_t place = parse_paths_.after_lexeme(reading.place, end.label, end.is_ignored);
     if (place != kDead) best = std::min(best, end.tokens + sure_distance_at_boundary(place, end.competing));
   }
   if (!ends_.lines(unfinished).empty())
@@ -245,7 +245,7 @@ int64_t LexedRests::sure_distance_at_boundary(int32_t place, int32_t competing) 
 }
 
 int64_t LexedRests::distance(const Reading& reading) {
-  if (reading.boundary && places_.accepting(reading.place)) return 0;
+  if (reading.is_at_boundary && places_.accepting(reading.place)) return 0;
   const int64_t sure = sure_distance(reading);
   const auto it = results_.find(reading);
   if (sure < kNever) return it == results_.end() ? sure : std::min(sure, it->second.tokens);
@@ -257,11 +257,11 @@ int64_t LexedRests::distance(const Reading& reading) {
 // follow.
 bool LexedRests::is_surely_dead(const Reading& reading) {
   const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
-  if (reading.boundary) return is_dead_end(reading.place, reading.competing);
+  if (reading.is_at_boundary) return is_dead_end(reading.place, reading.competing);
   if (!vocabulary_.byte_complete || !ends_.is_complete(unfinished)) return false;
   const std::vector<LexemeEnds::End>* all = ends_.all_ends(unfinished);
   bool is_dead = std::ranges::all_of(all ? *all : ends_.ends(unfinished), [&](const LexemeEnds::End& end) {
-    const int32_t place = readings_.after_lexeme(reading.place, end.label, end.is_ignored);
+    const int32_t place = parse_paths_.after_lexeme(reading.place, end.label, end.is_ignored);
     return place == kDead || (all && is_dead_end(place, end.competing));
   });
   if (const int64_t min_width = ends_.min_width(unfinished); min_width < kNever)
@@ -273,24 +273,24 @@ bool LexedRests::is_surely_dead(const Reading& reading) {
 
 // Whether nothing can complete the output between two lexemes.
 bool LexedRests::is_dead_end(int32_t place, int32_t competing) {
-  if (readings_.is_dead_end(place, competing)) return true;
+  if (parse_paths_.is_dead_end(place, competing)) return true;
   SequenceCosts* costs = lasting_.find_costs(competing);
   return costs && lasting_rests_.try_emplace(costs, places_, parser_, *costs).first->second.weight(place) >= kNever;
 }
 
 int64_t LexedRests::distance(int32_t state) {
   int64_t best = kNever;
-  const std::vector<Reading> readings = readings_.readings(state);
+  const std::vector<Reading> readings = parse_paths_.readings(state);
   for (const Reading& reading : readings) best = std::min(best, distance(reading));
   return best;
 }
 
 int64_t LexedRests::distance(int32_t place, UnfinishedLexeme unfinished) {
   const int64_t continued = distance(Reading{place, unfinished.lexeme, unfinished.competing, false});
-  const int32_t next_place = readings_.after_lexeme(place, unfinished.lexeme);
+  const int32_t next_place = parse_paths_.after_lexeme(place, unfinished.lexeme);
   if (next_place == kDead) return continued;
-  return std::min(continued, distance(readings_.boundary(
-                                 next_place, readings_.competing_after(unfinished.competing, unfinished.lexeme))));
+  return std::min(continued, distance(parse_paths_.reading_at_boundary(
+                                 next_place, parse_paths_.competing_after(unfinished.competing, unfinished.lexeme))));
 }
 
 bool LexedRests::has_free_end(UnfinishedLexeme unfinished) {
@@ -305,9 +305,10 @@ bool LexedRests::viable(int32_t state) {
   if (state == kDead) return false;
   if (state >= static_cast<int32_t>(viable_.size())) viable_.resize(state + 1);
   if (viable_[state] == 0) {
-    const std::vector<Reading> readings = readings_.readings(state);
+    const std::vector<Reading> readings = parse_paths_.readings(state);
     const bool is_viable = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure(r.place) && (r.boundary ? r.competing == 0 : has_free_end({r.lexeme, r.competing}))) return true;
+      if (all_sure(r.place) && (r.is_at_boundary ? r.competing == 0 : has_free_end({r.lexeme, r.competing})))
+        return true;
       return distance(r) < kNever;
     });
     if (state >= static_cast<int32_t>(viable_.size())) viable_.resize(state + 1);
@@ -348,7 +349,7 @@ int64_t LexedRests::search(const Reading& from) {
     CallMeter::work(kVisitWork);
     const Reading reading = visited[index].reading;
     const auto it = results_.find(reading);
-    if ((reading.boundary && places_.accepting(reading.place)) || it != results_.end()) {
+    if ((reading.is_at_boundary && places_.accepting(reading.place)) || it != results_.end()) {
       const int64_t rest = it == results_.end() ? 0 : it->second.tokens;
       std::vector<Reading> path{reading};
       std::vector<int32_t> symbols;
@@ -364,13 +365,13 @@ int64_t LexedRests::search(const Reading& from) {
     }
     if (visited.size() > kMaxReadings)
       throw LimitFailure("states", static_cast<double>(visited.size()), kMaxReadings, kAdvice);
-    if (reading.boundary)
+    if (reading.is_at_boundary)
       for (int32_t terminal : std::vector<int32_t>(places_.accepted_terminals(reading.place)))
-        if (const int32_t token = readings_.control_of(terminal); token != kNoTerminal)
+        if (const int32_t token = parse_paths_.control_of(terminal); token != kNoTerminal)
           if (const int32_t place = places_.advance(reading.place, terminal); place != kDead)
-            reach(readings_.boundary(place, 0), index, 256 + token);
+            reach(parse_paths_.reading_at_boundary(place, 0), index, 256 + token);
     if (by_bytes) {
-      readings_.each_successor(reading, [&](uint8_t byte, const Reading& next) { reach(next, index, byte); });
+      parse_paths_.each_successor(reading, [&](uint8_t byte, const Reading& next) { reach(next, index, byte); });
       continue;
     }
     for (int32_t id = 0; id < static_cast<int32_t>(vocabulary_.tokens.size()); ++id) {
@@ -379,8 +380,8 @@ int64_t LexedRests::search(const Reading& from) {
       for (char c : vocabulary_.tokens[id]) {
         next.clear();
         for (const Reading& r : current)
-          readings_.each_successor(r, static_cast<uint8_t>(c),
-                                   [&](const Reading& successor) { next.push_back(successor); });
+          parse_paths_.each_successor(r, static_cast<uint8_t>(c),
+                                      [&](const Reading& successor) { next.push_back(successor); });
         std::swap(current, next);
       }
       for (const Reading& successor : current) reach(successor, index, 256 + id);

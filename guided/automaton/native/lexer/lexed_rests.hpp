@@ -124,7 +124,7 @@ class LexedRests {
   // `costs`: with the weights of sure texts only. `guesses`: also with guessed weights for all other terminals.
   LexedRests(ParsePaths& readings, Places& places, TerminalParser& parser, LexemeEnds& ends, SequenceCosts& costs,
              SequenceCosts& guesses, LastingCompetitors& lasting, const TokenVocabulary& vocabulary)
-      : readings_(readings),
+      : parse_paths_(readings),
         places_(places),
         parser_(parser),
         ends_(ends),
@@ -184,7 +184,7 @@ class LexedRests {
   void store(Completion&& completion);
   std::vector<int64_t> count_tokens_along(const std::vector<int32_t>& symbols, int64_t rest) const;
 
-  ParsePaths& readings_;
+  ParsePaths& parse_paths_;
   Places& places_;
   TerminalParser& parser_;
   LexemeEnds& ends_;

@@ -14,12 +14,12 @@
 namespace guided {
 
 // The parts of a grammar with a lexer. `rules`: a grammar over terminals, compiled for a vocabulary in which each
-// terminal is a control token. `control_terminals`: by terminal, its control token in the text, or kNoTerminal.
+// terminal is a control token. `control_tokens`: by terminal, its control token in the text, or kNoTerminal.
 struct LexerParts {
   std::vector<LexerTerminal> terminals;
   std::vector<LexerKeyword> keywords;
   std::shared_ptr<CompiledRules> rules;
-  std::vector<int32_t> control_terminals;
+  std::vector<int32_t> control_tokens;
   LexerContexts contexts;
   Indentation indentation;
   std::shared_ptr<const TokenVocabulary> vocabulary;
@@ -36,7 +36,7 @@ struct Lexer {
   CompetingTerminals competing;
   BlockLevels levels;
   SafeWitnesses sure_texts;
-  SureLines no_lines;
+  SureLines empty_lines;
   SequenceCosts costs, guesses;
   LastingCompetitors lasting;
   LexemeEnds ends;
@@ -49,8 +49,8 @@ class LexedStates final : public States {
  public:
   LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits);
 
-  int32_t initial() const override { return readings_.initial(); }
-  bool accepting(int32_t state) const override { return readings_.accepting(state); }
+  int32_t initial() const override { return parse_paths_.initial(); }
+  bool accepting(int32_t state) const override { return parse_paths_.accepting(state); }
   int32_t known_after_token(int32_t state, int32_t id) const override;
   int32_t after_token(int32_t state, int32_t id) override;
   int32_t after_bytes(int32_t state, std::string_view bytes) override;
@@ -64,13 +64,13 @@ class LexedStates final : public States {
   std::mutex& mutex() override { return lexer_->mutex; }
   int32_t step(int32_t state, uint8_t byte) override;
   int32_t step_control(int32_t state, int32_t token) override;
-  ByteSet bytes(int32_t state) const override { return readings_.bytes(state); }
-  CharClasses loops(int32_t state) override { return readings_.loops(state); }
-  std::vector<int32_t> controls(int32_t state) const override { return readings_.controls(state); }
+  ByteSet bytes(int32_t state) const override { return parse_paths_.bytes(state); }
+  CharClasses loops(int32_t state) override { return parse_paths_.loops(state); }
+  std::vector<int32_t> controls(int32_t state) const override { return parse_paths_.controls(state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
   bool full() const override { return bytes() > memory_limit_; }
   size_t bytes() const override { return memory_.load(std::memory_order_relaxed); }
-  int32_t size() const override { return readings_.size(); }
+  int32_t size() const override { return parse_paths_.size(); }
 
   const std::shared_ptr<Lexer>& lexer() const { return lexer_; }
   bool viable(int32_t state) { return rests_.viable(state); }
@@ -92,7 +92,7 @@ class LexedStates final : public States {
   const std::shared_ptr<Lexer> lexer_;
   TerminalParser parser_;
   Places places_;
-  ParsePaths readings_;
+  ParsePaths parse_paths_;
   LexedRests rests_;
   LexedMasks masks_;
   std::atomic<size_t> memory_{0};
@@ -104,7 +104,7 @@ class CompiledLexer final : public CompiledInto<LexedStates> {
   CompiledLexer(LexerParts parts, CallLimits limits);
   std::shared_ptr<States> renewed(const std::shared_ptr<States>& old, std::vector<int32_t>& carried) override;
   size_t positions() const override { return parts_.rules->positions() + terminal_positions_; }
-  size_t rules() const override { return parts_.rules->rules() + parts_.control_terminals.size(); }
+  size_t rules() const override { return parts_.rules->rules() + parts_.control_tokens.size(); }
   bool recursive() const override { return parts_.rules->recursive(); }
   bool is_sure();
   int32_t lexeme_states();

@@ -331,9 +331,9 @@ int32_t Lexemes::intern(LexemeState&& state) {
   return id;
 }
 
-TextPrefixes::TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control_terminals) : lexemes_(lexemes) {
+TextPrefixes::TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control_tokens) : lexemes_(lexemes) {
   for (int32_t t = 0; t < static_cast<int32_t>(lexemes.terminals().size()); ++t)
-    if (control_terminals[t] == kNoTerminal) initial_.emplace_back(t, lexemes.terminals()[t].automaton.start());
+    if (control_tokens[t] == kNoTerminal) initial_.emplace_back(t, lexemes.terminals()[t].automaton.start());
   clear();
 }
 

@@ -164,7 +164,7 @@ class Lexemes {
 class TextPrefixes {
  public:
   using LiveTerminals = std::vector<std::pair<int32_t, int32_t>>;  // pairs of a terminal and its state, sorted
-  TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control_terminals);
+  TextPrefixes(Lexemes& lexemes, const std::vector<int32_t>& control_tokens);
   // The terminals that can read all of `text`. Valid until the next call.
   const LiveTerminals& live_terminals(std::string_view text) { return nodes_[find_path(text).back()].live_terminals; }
   // The terminals that match a prefix of `text`, each with the length of the longest prefix.

@@ -5,9 +5,9 @@
 namespace guided {
 
 ParsePaths::ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& places,
-                       const std::vector<int32_t>& control_terminals)
-    : lexemes_(lexemes), competing_(competing), places_(places), control_terminals_(control_terminals) {
-  intern({boundary(places_.initial(), 0)});
+                       const std::vector<int32_t>& control_tokens)
+    : lexemes_(lexemes), competing_(competing), places_(places), control_tokens_(control_tokens) {
+  intern({reading_at_boundary(places_.initial(), 0)});
 }
 
 int32_t ParsePaths::step(int32_t state, uint8_t byte) {
@@ -24,11 +24,11 @@ int32_t ParsePaths::step(int32_t state, uint8_t byte) {
 int32_t ParsePaths::step_control(int32_t state, int32_t token) {
   std::vector<Reading> next;
   for (const Reading& reading : *states_[state]) {
-    if (!reading.boundary) continue;
+    if (!reading.is_at_boundary) continue;
     for (int32_t terminal : places_.accepted_terminals(reading.place)) {
-      if (control_terminals_[terminal] != token) continue;
+      if (control_tokens_[terminal] != token) continue;
       const int32_t place = places_.advance(reading.place, terminal);
-      if (place != kDead) next.push_back(boundary(place, 0));
+      if (place != kDead) next.push_back(reading_at_boundary(place, 0));
     }
   }
   return next.empty() ? static_cast<int32_t>(kDead) : intern(std::move(next));
@@ -37,16 +37,16 @@ int32_t ParsePaths::step_control(int32_t state, int32_t token) {
 std::vector<int32_t> ParsePaths::controls(int32_t state) const {
   std::vector<int32_t> out;
   for (const Reading& reading : *states_[state])
-    if (reading.boundary)
+    if (reading.is_at_boundary)
       for (int32_t terminal : places_.accepted_terminals(reading.place))
-        if (control_terminals_[terminal] != kNoTerminal) out.push_back(control_terminals_[terminal]);
+        if (control_tokens_[terminal] != kNoTerminal) out.push_back(control_tokens_[terminal]);
   sort_unique(out);
   return out;
 }
 
 CharClasses ParsePaths::loops(int32_t state) const {
   const std::vector<Reading>& readings = *states_[state];
-  const bool is_unambiguous = readings.size() == 1 && !readings[0].boundary && readings[0].competing == 0;
+  const bool is_unambiguous = readings.size() == 1 && !readings[0].is_at_boundary && readings[0].competing == 0;
   return is_unambiguous && lexemes_.state(readings[0].lexeme).label == kNoTerminal ? lexemes_.loops(readings[0].lexeme)
                                                                                    : 0;
 }
@@ -63,7 +63,7 @@ bool ParsePaths::is_dead_end(int32_t place, int32_t competing) const {
   for (int w = 0; w < 4; ++w) bytes.w[w] &= surviving.w[w];
   return bytes.count() == 0 && !places_.accepting(place) &&
          std::ranges::all_of(places_.accepted_terminals(place),
-                             [&](int32_t t) { return control_terminals_[t] == kNoTerminal; });
+                             [&](int32_t t) { return control_tokens_[t] == kNoTerminal; });
 }
 
 int32_t ParsePaths::intern(std::vector<Reading>&& readings) {
@@ -71,7 +71,7 @@ int32_t ParsePaths::intern(std::vector<Reading>&& readings) {
   auto [it, added] = ids_.try_emplace(readings, size());
   if (added) {
     const bool accepts = std::any_of(readings.begin(), readings.end(), [&](const Reading& reading) {
-      return reading.boundary && places_.accepting(reading.place);
+      return reading.is_at_boundary && places_.accepting(reading.place);
     });
     const size_t bytes = 128 + 2 * readings.size() * sizeof(Reading) + accepts_.set(it->second, accepts);
     memory_ += bytes;

@@ -20,14 +20,14 @@ namespace guided {
 
 struct Reading {
   int32_t place, lexeme, competing;
-  bool boundary;  // no byte of the lexeme has been read
+  bool is_at_boundary;  // no byte of the lexeme has been read
   auto operator<=>(const Reading&) const = default;
 };
 
 class ParsePaths {
  public:
   ParsePaths(Lexemes& lexemes, CompetingTerminals& competing, Places& places,
-             const std::vector<int32_t>& control_terminals);
+             const std::vector<int32_t>& control_tokens);
 
   int32_t initial() const { return 0; }
   const std::vector<Reading>& readings(int32_t state) const { return *states_[state]; }
@@ -41,8 +41,8 @@ class ParsePaths {
   int32_t size() const { return static_cast<int32_t>(states_.size()); }
   size_t memory() const { return memory_; }
 
-  Reading boundary(int32_t place, int32_t competing) const {
-    return {.place = place, .lexeme = places_.start(place), .competing = competing, .boundary = true};
+  Reading reading_at_boundary(int32_t place, int32_t competing) const {
+    return {.place = place, .lexeme = places_.start(place), .competing = competing, .is_at_boundary = true};
   }
   // The place after a lexeme with this label, or after a lexeme that ended in this lexer state; or kDead.
   int32_t after_lexeme(int32_t place, int32_t label, bool is_ignored) const {
@@ -73,7 +73,7 @@ class ParsePaths {
     });
   }
   int32_t intern(std::vector<Reading>&& readings);
-  int32_t control_of(int32_t terminal) const { return control_terminals_[terminal]; }
+  int32_t control_of(int32_t terminal) const { return control_tokens_[terminal]; }
 
  private:
   // Calls visit(reading) for the readings after a byte that leads to this lexer state and these competing terminals.
@@ -85,13 +85,13 @@ class ParsePaths {
     if (!state.open_matches.empty()) visit(Reading{reading.place, lexeme, competing, false});
     if (label == kNoTerminal) return;
     const int32_t place = after_lexeme(reading.place, label, is_ignored);
-    if (place != kDead) visit(boundary(place, competing_.add(competing, lexeme)));
+    if (place != kDead) visit(reading_at_boundary(place, competing_.add(competing, lexeme)));
   }
 
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
   Places& places_;
-  const std::vector<int32_t>& control_terminals_;
+  const std::vector<int32_t>& control_tokens_;
   std::vector<std::unique_ptr<std::vector<Reading>>> states_;
   ByState<int8_t> accepts_{-1};
   std::map<std::vector<Reading>, int32_t> ids_;

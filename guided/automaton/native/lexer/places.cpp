@@ -21,16 +21,16 @@ std::vector<int32_t> LexerContexts::find_tried(const std::vector<int32_t>& marks
 }
 
 TerminalParser::TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals,
-                               CallLimits limits, const std::vector<int32_t>& control_terminals,
+                               CallLimits limits, const std::vector<int32_t>& control_tokens,
                                const LexerContexts& contexts, Lexemes& lexemes)
     : work_(std::move(rules), terminals, limits),
-      control_terminals_(control_terminals),
+      control_tokens_(control_tokens),
       contexts_(contexts),
       lexemes_(lexemes) {
   if (!work_.arena.grammar().effects.empty())
     throw Unsupported("counts, permutations or values that must differ in the rules of a grammar with a lexer");
-  for (int32_t t = 0; contexts.try_all && t < static_cast<int32_t>(control_terminals.size()); ++t)
-    if (control_terminals[t] == kNoTerminal) all_terminals_.push_back(t);
+  for (int32_t t = 0; contexts.try_all && t < static_cast<int32_t>(control_tokens.size()); ++t)
+    if (control_tokens[t] == kNoTerminal) all_terminals_.push_back(t);
 }
 
 TerminalParser::State& TerminalParser::data_of(int32_t state) {
@@ -40,7 +40,7 @@ TerminalParser::State& TerminalParser::data_of(int32_t state) {
   data = std::make_unique<State>();
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : work_.controls(state)) {
-    if (symbol < static_cast<int32_t>(control_terminals_.size()))
+    if (symbol < static_cast<int32_t>(control_tokens_.size()))
       data->accepted_terminals.push_back(symbol);
     else if (symbol != indentation.indent && symbol != indentation.dedent)
       data->marks.push_back(symbol);
@@ -61,7 +61,7 @@ int32_t TerminalParser::start(int32_t state, bool in_brackets) {
   const Indentation& indentation = lexemes_.indentation();
   std::vector<int32_t> patterns, accepted_terminals;
   for (int32_t terminal : data.accepted_terminals)
-    if (control_terminals_[terminal] == kNoTerminal) patterns.push_back(terminal);
+    if (control_tokens_[terminal] == kNoTerminal) patterns.push_back(terminal);
   std::vector<int32_t> tried_terminals = contexts_.try_all ? all_terminals_ : patterns;
   if (!data.marks.empty()) {  // adds terminals that the parser does not accept; see `LexerContexts`
     std::vector<int32_t> all_tried;

@@ -30,9 +30,9 @@ struct LexerContexts {
 
 class TerminalParser {
  public:
-  // `control_terminals`: by terminal, its control token in the text, or kNoTerminal.
+  // `control_tokens`: by terminal, its control token in the text, or kNoTerminal.
   TerminalParser(std::shared_ptr<const Grammar> rules, const TokenVocabulary& terminals, CallLimits limits,
-                 const std::vector<int32_t>& control_terminals, const LexerContexts& contexts, Lexemes& lexemes);
+                 const std::vector<int32_t>& control_tokens, const LexerContexts& contexts, Lexemes& lexemes);
   int32_t initial() const { return work_.arena.initial(); }
   bool accepting(int32_t state) const { return work_.arena.config(state).accepting; }
   const std::vector<int32_t>& accepted_terminals(int32_t state) { return data_of(state).accepted_terminals; }
@@ -54,7 +54,7 @@ class TerminalParser {
   const std::vector<int32_t>& tried_with_marks(const std::vector<int32_t>& marks);
 
   Workspace work_;
-  const std::vector<int32_t>& control_terminals_;
+  const std::vector<int32_t>& control_tokens_;
   const LexerContexts& contexts_;
   std::vector<int32_t> all_terminals_;  // without control tokens; empty unless all are tried everywhere
   std::map<std::vector<int32_t>, std::vector<int32_t>> tried_by_marks_;

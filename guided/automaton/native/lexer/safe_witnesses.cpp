@@ -15,16 +15,16 @@ constexpr size_t kMaxSeparators = 6;         // the limit on separators of one i
 }  // namespace
 
 SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
-                             const std::vector<int32_t>& control_terminals, const LexerContexts& contexts,
+                             const std::vector<int32_t>& control_tokens, const LexerContexts& contexts,
                              const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced,
                              size_t symbols)
     : lexemes_(lexemes),
       competing_(competing),
       vocabulary_(vocabulary),
-      control_terminals_(control_terminals),
+      control_tokens_(control_tokens),
       followers_(std::move(followers)),
       tried_(followers_, contexts, lexemes),
-      prefixes_(lexemes, control_terminals),
+      prefixes_(lexemes, control_tokens),
       enduring_(competing, lexemes.indentation().newline,
                 [this](int32_t t, int32_t next) { return follows_directly(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
@@ -32,7 +32,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
     texts_.push_back("");
     const bool is_ignored =
         lexemes_.terminals()[t].is_ignored;  // the parser reads an ignored terminal only as a keyword
-    if (!is_used[t] || is_ignored || control_terminals_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
+    if (!is_used[t] || is_ignored || control_tokens_[t] != kNoTerminal || !vocabulary.byte_complete) continue;
     if (t == lexemes_.indentation().newline) {
       if (lines_.are_sure = are_balanced && is_newline_sure(); lines_.are_sure) texts_[t].assign(1, '\n');
       continue;
@@ -61,7 +61,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
 void SafeWitnesses::weigh_texts() {
   weights_.clear();
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
-    weights_.push_back(control_terminals_[t] != kNoTerminal ? 1 : kNever);
+    weights_.push_back(control_tokens_[t] != kNoTerminal ? 1 : kNever);
     if (texts_[t].empty()) continue;
     const int64_t separator_tokens = t == lexemes_.indentation().newline ? 0 : separator_tokens_after(t);
     if (separator_tokens < kNever)
@@ -248,7 +248,7 @@ bool SafeWitnesses::all_die_in_text(const OpenTerminals& open, std::string_view 
 void SafeWitnesses::find_separators() {
   const int32_t count = static_cast<int32_t>(texts_.size());
   for (int32_t ignored_terminal = 0; ignored_terminal < count; ++ignored_terminal) {
-    if (!lexemes_.terminals()[ignored_terminal].is_ignored || control_terminals_[ignored_terminal] != kNoTerminal)
+    if (!lexemes_.terminals()[ignored_terminal].is_ignored || control_tokens_[ignored_terminal] != kNoTerminal)
       continue;
     for (std::string& text : find_texts(ignored_terminal, kMaxSeparators)) {
       Separator separator{.tokens = tokens_of(text, vocabulary_)[0],

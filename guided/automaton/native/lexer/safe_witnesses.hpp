@@ -52,7 +52,7 @@ struct Demand {
 class SafeWitnesses {
  public:
   SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
-                const std::vector<int32_t>& control_terminals, const LexerContexts& contexts,
+                const std::vector<int32_t>& control_tokens, const LexerContexts& contexts,
                 const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced, size_t symbols);
   // Whether all terminals that rules use have a sure text.
   bool all() const { return all_sure_; }
@@ -119,7 +119,7 @@ class SafeWitnesses {
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
   const TokenVocabulary& vocabulary_;
-  const std::vector<int32_t>& control_terminals_;
+  const std::vector<int32_t>& control_tokens_;
   const Followers followers_;
   const TriedTerminals tried_;
   TextPrefixes prefixes_;

@@ -1,10 +1,10 @@
-// The mask rows with which an engine chooses a token under a budget, and one step of many matchers.
+// Fills the mask rows that an engine needs to choose a token under a budget, and advances many matchers by one step.
 //
 // In: a matcher and the remaining budget. Out: three rows of the vocabulary's width:
 //   allowed:    the mask under the budget
 //   unbudgeted: the mask without a budget, if the budget removed tokens
-//   longer:     the allowed tokens after which the shortest completion becomes longer, if half of the budget is too
-//               small to complete the output. They are the tokens of the budget ramp (guided/engine/masks.py).
+//   longer:     only if half of the budget is too small to complete the output: the allowed tokens after which the
+//               shortest completion becomes longer. They are the tokens of the budget ramp (guided/engine/masks.py).
 // Cost: one mask while half of the budget suffices, up to four otherwise.
 #pragma once
 

@@ -41,14 +41,16 @@ Indentation make_indentation(const IndentationValues& values, int32_t terminals,
 
 }  // namespace
 
-std::shared_ptr<CompiledLexer> make_lexer(
-    const std::shared_ptr<CompiledRules>& rules, const std::vector<std::shared_ptr<CompiledRules>>& terminals,
-    const std::vector<bool>& ignored, const LexerKeywordList& keywords, const std::vector<int32_t>& control_terminals,
-    const LexerContextList& contexts, bool contextual, const LexerContextList& rows,
-    const std::optional<IndentationValues>& indentation_values, const std::shared_ptr<TokenVocabulary>& vocabulary,
-    int64_t memory, int64_t call_work) {
+std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
+                                          const std::vector<std::shared_ptr<CompiledRules>>& terminals,
+                                          const std::vector<bool>& ignored, const LexerKeywordList& keywords,
+                                          const std::vector<int32_t>& control_tokens, const LexerContextList& contexts,
+                                          bool contextual, const LexerContextList& rows,
+                                          const std::optional<IndentationValues>& indentation_values,
+                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
+                                          int64_t call_work) {
   const size_t count = terminals.size();
-  if (ignored.size() != count || control_terminals.size() != count)
+  if (ignored.size() != count || control_tokens.size() != count)
     throw nb::value_error("ignored and control need a value for each terminal");
   if (rules->vocabulary->size <= static_cast<int32_t>(count)) throw nb::value_error("the rules have fewer terminals");
   std::vector<LexerTerminal> lexer_terminals;
@@ -80,7 +82,7 @@ std::shared_ptr<CompiledLexer> make_lexer(
   auto compiled = std::make_shared<CompiledLexer>(LexerParts{.terminals = std::move(lexer_terminals),
                                                              .keywords = std::move(lexer_keywords),
                                                              .rules = rules,
-                                                             .control_terminals = control_terminals,
+                                                             .control_tokens = control_tokens,
                                                              .contexts = std::move(lexer_contexts),
                                                              .indentation = std::move(indentation),
                                                              .vocabulary = vocabulary},

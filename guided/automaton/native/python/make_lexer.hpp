@@ -25,11 +25,13 @@ using IndentationValues =
 
 // Checks its arguments, and throws Python exceptions. Must be called with the GIL, which it releases while it builds
 // the states. bind_lexer.cpp documents the arguments.
-std::shared_ptr<CompiledLexer> make_lexer(
-    const std::shared_ptr<CompiledRules>& rules, const std::vector<std::shared_ptr<CompiledRules>>& terminals,
-    const std::vector<bool>& ignored, const LexerKeywordList& keywords, const std::vector<int32_t>& control_terminals,
-    const LexerContextList& contexts, bool contextual, const LexerContextList& rows,
-    const std::optional<IndentationValues>& indentation, const std::shared_ptr<TokenVocabulary>& vocabulary,
-    int64_t memory, int64_t call_work);
+std::shared_ptr<CompiledLexer> make_lexer(const std::shared_ptr<CompiledRules>& rules,
+                                          const std::vector<std::shared_ptr<CompiledRules>>& terminals,
+                                          const std::vector<bool>& ignored, const LexerKeywordList& keywords,
+                                          const std::vector<int32_t>& control_tokens, const LexerContextList& contexts,
+                                          bool contextual, const LexerContextList& rows,
+                                          const std::optional<IndentationValues>& indentation,
+                                          const std::shared_ptr<TokenVocabulary>& vocabulary, int64_t memory,
+                                          int64_t call_work);
 
 }  // namespace guided

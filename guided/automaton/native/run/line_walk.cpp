@@ -8,9 +8,9 @@ namespace guided {
 namespace {
 // A table is not derived from another one if the two differ in at least this many lines.
 constexpr int32_t kMaxDifferentLines = 6000;
-// A sweep may be worthwhile if more than one token in this many has characters that the point reads but that do not
-// loop.
-constexpr int64_t kMinOtherShare = 8;
+// A sweep may be worthwhile if more than 1 / kMinOtherShareReciprocal of the tokens contain characters that the point reads but
+// that do not loop.
+constexpr int64_t kMinOtherShareReciprocal = 8;
 constexpr int32_t kMinLongRun = 8;  // characters
 constexpr size_t kUsualDepth = 64;  // bytes of a token; few tokens are longer
 }  // namespace
@@ -31,7 +31,8 @@ bool LineWalk::is_sweep_worthwhile(int32_t node, int32_t point, CharClasses loop
   CharClasses readable = 0;
   for (int b = 0; b < 256; ++b)
     if (bytes.has(static_cast<uint8_t>(b))) readable |= char_class_of(static_cast<uint8_t>(b));
-  return count_tokens_with(readable & ~loops) * kMinOtherShare > token_count && free_run(point) >= kMinLongRun;
+  return count_tokens_with(readable & ~loops) * kMinOtherShareReciprocal > token_count &&
+         free_run(point) >= kMinLongRun;
 }
 
 FreeRuns::Runs* LineWalk::runs() {

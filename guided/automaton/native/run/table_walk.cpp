@@ -40,8 +40,8 @@ class TableWalk {
   static constexpr int64_t kVisitWork = 4;
   struct Item {
     int32_t node = 0, point = 0, depth = 0;
-    // The length of the node's string in characters. kInsideCharacter: tokens that end between characters are already
-    // taken.
+    // The length of the node's string in characters. kInsideCharacter instead of a length: only tokens that end
+    // inside a character are left to be taken.
     int32_t length = 0;
     CharClasses char_classes = 0;  // the classes of the string's characters
   };
@@ -180,7 +180,8 @@ class TableWalk {
     return true;
   }
 
-  // Takes all tokens that consist of the character classes that loop at a point, if single tokens can be dropped later.
+  // Takes all tokens that consist of the character classes that loop at a point. Takes none and returns false if there
+  // are none, or if the table could not drop single ones of them later.
   // `length`: the number of characters that lead to the loop.
   bool take_loop_set(int32_t loop_point, int32_t length) {
     const VisitedPoints::PointInfo info = points_.look_up(loop_point);
@@ -194,7 +195,8 @@ class TableWalk {
     return true;
   }
 
-  // Takes the same tokens in a relative table, in which every chain is intact.
+  // Takes the tokens of `set` along a chain: the length of a token determines which set of the table receives it. Only
+  // for relative tables, in which every chain is intact.
   void take_by_length(const VisitedPoints::PointInfo& info, const ClassTokens& set, int32_t length) {
     set.each_length(trie_, [&](int32_t characters, std::span<const int32_t> ids) {
       if (characters >= length) table_.take_list(points_.link_after(info, characters - length).set, ids);
@@ -202,8 +204,8 @@ class TableWalk {
   }
 
   // Takes the tokens below a node that consist of the classes that loop at a point, unless `is_set_taken`, and queues
-  // the nodes at which other characters follow. `item.length` characters lead to the loop; before them, the walk is at
-  // `item.point`.
+  // the nodes at which other characters follow. The first `item.length` characters lead to the loop; until they are
+  // read, the walk is at `item.point`.
   bool take_loop(const Item item, int32_t loop_point, bool is_set_taken = false) {
     CallMeter::work(kVisitWork);
     const TokenTrie::Node& node = trie_.nodes()[item.node];

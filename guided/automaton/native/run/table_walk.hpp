@@ -4,8 +4,9 @@
 // How: the walk is breadth-first along points (walk_points.hpp), with short cuts. A character loops if it leads from a
 // point back to it. If all characters below a node loop, the tokens are one range of payloads. If the characters of
 // some classes loop, the tokens that consist of them are one set, and the walk continues where other characters follow
-// (visited_points.hpp, class_token_sets.hpp). If most of the vocabulary can be read, it is read line by line
-// (line_walk.hpp). If an existing table is nearly equal, the new one is derived from it.
+// (visited_points.hpp, class_token_sets.hpp). If most of the vocabulary can be read, the walk visits the nodes in
+// the order of an array of lines, one for each node (line_walk.hpp). If an existing table is nearly equal, the new one
+// is derived from it.
 // Cost: a subtree of the trie whose bytes all lead back to the same state is taken as a whole or, in a counter, by the
 // tokens' lengths. 1-2 ms for a JSON string and 128,000 tokens; 10-50 us for typical positions.
 #pragma once

@@ -159,7 +159,7 @@ bool WalkPoints::non_ascii_leads_to(int32_t from, int32_t to) {
   return true;
 }
 
-// Whether the last `remaining` bytes of a character all lead to `to`. The first of them is in lo..hi.
+// Whether every way to write the last `remaining` bytes of a character leads to `to`. Their first byte is in lo..hi.
 bool WalkPoints::tails_lead_to(int32_t from, int lo, int hi, int remaining, int32_t to) {
   return bytes_lead_to(from, lo, hi, [&](int32_t next_point) {
     if (remaining == 1 || next_point == kNowhere) return next_point == to;

@@ -1,8 +1,8 @@
 """Checks whether a JSON value satisfies schemas. In: a value, and schemas or a shape. Out: a bool.
 
 The schemas are not expanded into a disjunctive normal form. Keywords are checked one by one, as in a validator, so the
-recursion through a schema ends with the value. Numbers are compared by value. (Draft 4 recognises integers by their
-spelling: there, a value satisfies a schema if one of its spellings does.)
+recursion through a schema is no deeper than the value. Numbers are compared by value. (Draft 4 recognises integers by
+their spelling: there, a value satisfies a schema if one of its spellings does.)
 
 Values may nest more deeply than Python's stack allows. So a check is a generator: it yields each check that it needs,
 and `_run` sends it the result. Each pair of a schema and a part of the value is checked once. Cost: the schemas that
@@ -85,7 +85,7 @@ class _Checks:
         results = self._results.setdefault(schema, ByIdentity())
         if value not in results:
             spend(_CHECK_COST)
-            results[value] = False  # if the schema leads back to itself, which is refused elsewhere
+            results[value] = False  # the answer if the schema leads back to itself; such schemas are refused elsewhere
             shape, groups = self._read(schema)
             fits = self.fits_as_whole(shape, value) and (yield self.parts_fit(shape, value))
             results[value] = fits and (yield self._satisfies_groups(groups, value))

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "unusual.hpp"
+#include "not_handled.hpp"
 
 namespace guided::lark {
 
@@ -16,7 +16,7 @@ inline int32_t hex_value(char32_t c) {
   if (is_digit(c)) return static_cast<int32_t>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<int32_t>(c - 'a' + 10);
   if (c >= 'A' && c <= 'F') return static_cast<int32_t>(c - 'A' + 10);
-  throw Unusual{};
+  throw NotHandled{};
 }
 
 }  // namespace guided::lark

@@ -18,7 +18,7 @@ std::string_view view(nb::handle text) {
   const char* data = PyUnicode_Check(text.ptr()) ? PyUnicode_AsUTF8AndSize(text.ptr(), &size) : nullptr;
   if (data == nullptr) {
     PyErr_Clear();  // a lone surrogate, or not a str
-    throw Unusual{};
+    throw NotHandled{};
   }
   return {data, static_cast<size_t>(size)};
 }
@@ -29,7 +29,7 @@ class TreeReader {
 
   // `keeps_all`: the rule keeps all tokens in its trees (`!` before its name).
   int32_t add_root(nb::handle tree, bool keeps_all) {
-    if (!nb::hasattr(tree, "children") || view(tree.attr("data")) != "expansions") throw Unusual{};
+    if (!nb::hasattr(tree, "children") || view(tree.attr("data")) != "expansions") throw NotHandled{};
     const int32_t out = add_tree(tree, 0);
     name_literals(out, keeps_all);
     return out;
@@ -39,7 +39,7 @@ class TreeReader {
   using Kind = Ebnf::Kind;
 
   int32_t add_tree(nb::handle tree, int depth) {
-    if (depth > kMaxDepth) throw Unusual{};
+    if (depth > kMaxDepth) throw NotHandled{};
     if (!nb::hasattr(tree, "children")) return add_symbol(tree);
     const auto kind = view(tree.attr("data"));
     const nb::list parts = nb::cast<nb::list>(tree.attr("children"));
@@ -56,7 +56,7 @@ class TreeReader {
       return out_.add_node(
           {.kind = Kind::kAlias, .symbol = intern_name(parts[1], false), .parts = {add_tree(parts[0], depth + 1)}});
     if (kind == "expr" && parts.size() >= 2) return add_operation(parts, depth);
-    throw Unusual{};
+    throw NotHandled{};
   }
 
   int32_t add_operation(const nb::list& parts, int depth) {
@@ -66,7 +66,7 @@ class TreeReader {
                            : sign == "+" ? Kind::kPlus
                                          : Kind::kTimes};
     if (out.kind == Kind::kTimes) {
-      if (sign != "~" || parts.size() < 3 || parts.size() > 4) throw Unusual{};
+      if (sign != "~" || parts.size() < 3 || parts.size() > 4) throw NotHandled{};
       out.low = parse_count(parts[2]);
       out.high = parse_count(parts[parts.size() - 1]);
     }
@@ -77,9 +77,9 @@ class TreeReader {
   static int32_t parse_count(nb::handle number) {
     const auto digits = view(number);
     int32_t out = 0;
-    if (digits.empty() || digits.size() > 4) throw Unusual{};
+    if (digits.empty() || digits.size() > 4) throw NotHandled{};
     for (const char digit : digits) {
-      if (digit < '0' || digit > '9') throw Unusual{};
+      if (digit < '0' || digit > '9') throw NotHandled{};
       out = 10 * out + (digit - '0');
     }
     return out;
@@ -90,7 +90,7 @@ class TreeReader {
   }
 
   int32_t add_symbol(nb::handle tree) {
-    if (!nb::hasattr(tree, "is_term")) throw Unusual{};
+    if (!nb::hasattr(tree, "is_term")) throw NotHandled{};
     const bool is_terminal = nb::cast<bool>(tree.attr("is_term"));
     return out_.add_node({.kind = Kind::kSymbol,
                           .symbol = intern_name(tree, is_terminal),
@@ -137,14 +137,14 @@ nb::object expanded(const nb::list& definitions, const nb::str& start, const nb:
     for (const nb::handle each : definitions) {
       const auto definition = nb::cast<nb::tuple>(each);
       const nb::handle options = definition[3];
-      if (nb::len(nb::object(definition[1])) != 0) throw Unusual{};  // a template
+      if (nb::len(nb::object(definition[1])) != 0) throw NotHandled{};  // a template
       const bool keeps_all = !options.is_none() && nb::cast<bool>(options.attr("keep_all_tokens"));
       const int32_t name = all.intern_symbol(std::string(view(definition[0])), false);
       all.add_rule(name, reader.add_root(definition[2], keeps_all), keeps_all);
     }
     const auto rules = all.expand_rules(all.intern_symbol(std::string(view(start)), false));
     return named_rules(all, rules);
-  } catch (const Unusual&) {
+  } catch (const NotHandled&) {
     return nb::none();
   }
 }

@@ -59,7 +59,7 @@ nb::object read_grammar(const nb::str& text, const nb::str& start, PythonAlphabe
   };
   try {
     return make_result(Grammar(loader, characters(text), nb::cast<std::string>(start)), patterns);
-  } catch (const Unusual&) {
+  } catch (const NotHandled&) {
     return nb::none();
   } catch (const nb::python_error& error) {  // from a function that Python passed
     if (!error.matches(PyExc_Exception)) throw;

@@ -37,7 +37,7 @@ nb::object terminal_states(const nb::str& pattern, PythonAlphabet& alphabet,
     const Automaton automaton = leftmost_texts(tree, max_unrolled);
     return tuple_of(automaton.edges.size(),
                     [&](size_t index) { return make_state(automaton.accepts[index] != 0, automaton.edges[index]); });
-  } catch (const Unusual&) {
+  } catch (const NotHandled&) {
     return nb::none();
   }
 }

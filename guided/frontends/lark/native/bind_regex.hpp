@@ -6,8 +6,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "not_handled.hpp"
 #include "ranges.hpp"
-#include "unusual.hpp"
 
 namespace guided::lark {
 

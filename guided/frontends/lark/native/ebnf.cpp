@@ -65,7 +65,7 @@ int32_t Ebnf::replace_operator(int32_t node, const std::string& prefix, bool kee
       return choice({repetition, sequence(0, 0)});
     }
     case Kind::kTimes: {
-      if (current.low < 0 || current.high < current.low || current.high >= kRepeatThreshold) throw Unusual{};
+      if (current.low < 0 || current.high < current.low || current.high >= kRepeatThreshold) throw NotHandled{};
       std::vector<int32_t> counts;
       for (int32_t count = current.low; count <= current.high; ++count)
         counts.push_back(sequence(count, current.parts[0]));
@@ -110,7 +110,7 @@ int32_t Ebnf::max_children(int32_t node, bool keeps_all) const {
       for (const int32_t part : current.parts) out = std::max(out, max_children(part, keeps_all));
       return out;
     default:
-      throw Unusual{};
+      throw NotHandled{};
   }
 }
 
@@ -118,12 +118,12 @@ void Ebnf::append_key(int32_t node, std::vector<int32_t>& key) const {
   const Node& current = nodes_[node];
   key.insert(key.end(),
              {static_cast<int32_t>(current.kind), current.symbol, static_cast<int32_t>(current.parts.size())});
-  if (key.size() > kMaxExpansion) throw Unusual{};
+  if (key.size() > kMaxExpansion) throw NotHandled{};
   for (const int32_t part : current.parts) append_key(part, key);
 }
 
 void Ebnf::spend(size_t symbols) {
-  if (symbols > symbols_left_) throw Unusual{};
+  if (symbols > symbols_left_) throw NotHandled{};
   symbols_left_ -= symbols;
 }
 
@@ -146,10 +146,10 @@ const std::vector<Ebnf::Alternative>& Ebnf::expand_node(int32_t node) {
         const auto& expansions = expand_node(part);
         std::vector<Alternative> longer_alternatives;
         std::set<Alternative> seen;  // `a* a*` has three different alternatives, not four
-        if (out.size() * expansions.size() > kMaxExpansion) throw Unusual{};
+        if (out.size() * expansions.size() > kMaxExpansion) throw NotHandled{};
         for (const Alternative& prefix : out)
           for (const Alternative& expansion : expansions) {
-            if (expansion.alias >= 0) throw Unusual{};
+            if (expansion.alias >= 0) throw NotHandled{};
             Alternative combined = prefix;
             combined.symbols.insert(combined.symbols.end(), expansion.symbols.begin(), expansion.symbols.end());
             spend(combined.symbols.size() + 1);
@@ -167,7 +167,7 @@ const std::vector<Ebnf::Alternative>& Ebnf::expand_node(int32_t node) {
       break;
     }
     default:
-      throw Unusual{};
+      throw NotHandled{};
   }
   return expansions_[node] = std::move(out);
 }
@@ -176,14 +176,14 @@ Ebnf::Alternatives Ebnf::expand_root(const Root& root) {
   Alternatives out;
   std::set<std::vector<int32_t>> seen;
   for (const auto& [symbols, alias] : expand_node(root.node)) {
-    if (alias >= 0 && names_[root.name].first.starts_with('_')) throw Unusual{};
+    if (alias >= 0 && names_[root.name].first.starts_with('_')) throw NotHandled{};
     std::vector<int32_t> kept_symbols;
     for (const int32_t symbol : symbols)
       if (symbol != kOmitted) kept_symbols.push_back(symbol);
     if (seen.insert(kept_symbols).second)
       out.push_back(std::move(kept_symbols));
     else if (!kept_symbols.empty())
-      throw Unusual{};  // an error: the alternative occurs twice, with different trees
+      throw NotHandled{};  // an error: the alternative occurs twice, with different trees
   }
   return out;
 }
@@ -193,7 +193,7 @@ std::vector<Ebnf::Rule> Ebnf::expand_rules(int32_t start) {
   std::set<int32_t> names;
   for (const auto* roots : {&roots_, &repetition_roots_})
     for (const Root& root : *roots) {
-      if (!names.insert(root.name).second) throw Unusual{};
+      if (!names.insert(root.name).second) throw NotHandled{};
       out.push_back({root.name, expand_root(root)});
     }
   std::map<int32_t, std::set<int32_t>> referring_rules;  // a rule -> the other rules that use it

@@ -8,7 +8,7 @@
 // which Lark walks a tree: the deepest level first, from left to right.
 //
 // Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in the result.
-// What it does not do: it leaves repetitions of 50 and more, and all errors, to Lark itself (`Unusual`).
+// What it does not do: it leaves repetitions of 50 and more, and all errors, to Lark itself (`NotHandled`).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "unusual.hpp"
+#include "not_handled.hpp"
 
 namespace guided::lark {
 

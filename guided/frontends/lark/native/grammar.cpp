@@ -41,7 +41,7 @@ int64_t count_alternatives(const SyntaxTree& tree) {
       return bounded(count_alternatives(tree.parts[0]) + (tree.sign == '?'));
     case Kind::kTimes: {
       const int64_t each = count_alternatives(tree.parts[0]);
-      if (tree.high >= kRepeatBreak) throw Unusual{};
+      if (tree.high >= kRepeatBreak) throw NotHandled{};
       int64_t power = 1;
       for (int32_t count = 0; count <= tree.high; ++count) {
         if (count >= tree.low) out = bounded(out + power);
@@ -67,9 +67,9 @@ Grammar::Grammar(const Loader& loader, std::u32string_view text, const std::stri
   const File& main_file = read_file(text, 0, nullptr, 0);
   check_rules(main_file);
   const auto it = main_file.scope.find(start);
-  if (it == main_file.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw Unusual{};
+  if (it == main_file.scope.end() || it->second->is_terminal || !it->second->parameters.empty()) throw NotHandled{};
   for (const std::string& name : ignored)
-    if (!main_file.scope.contains(name)) throw Unusual{};
+    if (!main_file.scope.contains(name)) throw NotHandled{};
   add_terminals(main_file);
   add_rules(main_file, start);
 }
@@ -94,7 +94,7 @@ void Grammar::import_into(File& out, const std::vector<Statement>& statements, i
     if (it == imports.end()) it = imports.insert(it, {each.names, each.is_relative, {}, number});
     for (const auto& [name, alias] : each.aliases) it->aliases[name] = alias;
   }
-  if (!imports.empty() && depth >= kMaxImports) throw Unusual{};
+  if (!imports.empty() && depth >= kMaxImports) throw NotHandled{};
   for (const Import& each : imports) {
     std::string prefix;
     for (const std::string& part : each.path) prefix += (prefix.empty() ? "" : "__") + part;
@@ -111,7 +111,7 @@ void Grammar::import_into(File& out, const std::vector<Statement>& statements, i
     for (const auto& [name, _] : each.aliases) used_names.push_back(inner_mangle(name));
     remove_unused(file, std::move(used_names));
     for (Definition* definition : file.order) {
-      if (!out.scope.emplace(definition->name, definition).second) throw Unusual{};
+      if (!out.scope.emplace(definition->name, definition).second) throw NotHandled{};
       out.order.push_back(definition);
     }
   }
@@ -127,7 +127,7 @@ void Grammar::add_definition(File& out, Statement& statement, int32_t number, co
       return;
     case Statement::Kind::kDeclare:
       for (const std::string& name : statement.names) {
-        if (!is_terminal(name)) throw Unusual{};
+        if (!is_terminal(name)) throw NotHandled{};
         new_definition(out, mangled(name), true).is_declared = true;
       }
       return;
@@ -147,8 +147,8 @@ void Grammar::add_definition(File& out, Statement& statement, int32_t number, co
 Grammar::Definition& Grammar::new_definition(File& out, std::string name, bool is_terminal) {
   Definition& definition = definitions_.emplace_back(Definition{.name = std::move(name), .is_terminal = is_terminal});
   definition.scope = &out.scope;
-  if (!out.scope.emplace(definition.name, &definition).second) throw Unusual{};
-  if (definition.name.starts_with("__") && !definition.name.starts_with("__IGNORE_")) throw Unusual{};
+  if (!out.scope.emplace(definition.name, &definition).second) throw NotHandled{};
+  if (definition.name.starts_with("__") && !definition.name.starts_with("__IGNORE_")) throw NotHandled{};
   out.order.push_back(&definition);
   return definition;
 }
@@ -182,30 +182,30 @@ void Grammar::remove_unused(File& file, std::vector<std::string> used_names) {
   std::erase_if(file.order, [&](const Definition* each) { return !kept_names.contains(each->name); });
 }
 
-// Throws `Unusual` for terminals that Lark refuses, and for large ones.
+// Throws `NotHandled` for terminals that Lark refuses, and for large ones.
 void Grammar::check_terminal(Definition& terminal, int32_t depth) {
   if (terminal.level != 0 || terminal.is_declared) return;
-  if (depth > kMaxLevels) throw Unusual{};
+  if (depth > kMaxLevels) throw NotHandled{};
   terminal.level = -1;
   check_terminal_tree(terminal, terminal.tree, depth);
   const auto& options = terminal.tree.parts;
-  if (options.size() == 1 && options[0].parts.empty()) throw Unusual{};  // an empty terminal
+  if (options.size() == 1 && options[0].parts.empty()) throw NotHandled{};  // an empty terminal
   int32_t level = 1;
   for_each_tree(terminal.tree, [&](const SyntaxTree& tree) {
     if (tree.kind == SyntaxTree::Kind::kName) level = std::max(level, terminal.scope->at(tree.name)->level + 1);
   });
   terminal.level = level;
-  if (level > kMaxLevels || terminal.length > kMaxExpanded) throw Unusual{};
+  if (level > kMaxLevels || terminal.length > kMaxExpanded) throw NotHandled{};
 }
 
 void Grammar::check_terminal_tree(Definition& terminal, const SyntaxTree& tree, int32_t depth) {
-  if (tree.kind == SyntaxTree::Kind::kAlias || tree.kind == SyntaxTree::Kind::kTemplate) throw Unusual{};
+  if (tree.kind == SyntaxTree::Kind::kAlias || tree.kind == SyntaxTree::Kind::kTemplate) throw NotHandled{};
   terminal.length += tree.length;
   if (tree.kind == SyntaxTree::Kind::kName) {
     const auto it = terminal.scope->find(tree.name);
-    if (it == terminal.scope->end() || !tree.is_terminal) throw Unusual{};
-    if (!it->second->is_terminal || it->second->is_declared) throw Unusual{};
-    if (it->second->level < 0) throw Unusual{};  // it contains itself
+    if (it == terminal.scope->end() || !tree.is_terminal) throw NotHandled{};
+    if (!it->second->is_terminal || it->second->is_declared) throw NotHandled{};
+    if (it->second->level < 0) throw NotHandled{};  // it contains itself
     check_terminal(*it->second, depth + 1);
     terminal.length += it->second->length;
   }
@@ -218,10 +218,10 @@ void Grammar::check_rules(const File& file) const {
     if (each->is_terminal) continue;
     const auto& parameters = each->parameters;
     for (const std::string& name : parameters)
-      if (file.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw Unusual{};
+      if (file.scope.contains(name) || std::count(parameters.begin(), parameters.end(), name) > 1) throw NotHandled{};
     check_rule(file, *each, each->tree);
     total += count_alternatives(each->tree);
-    if (total > kMaxAlternatives) throw Unusual{};
+    if (total > kMaxAlternatives) throw NotHandled{};
   }
 }
 
@@ -234,10 +234,11 @@ void Grammar::check_rule(const File& file, const Definition& rule, const SyntaxT
     const bool is_parameter =
         std::find(rule.parameters.begin(), rule.parameters.end(), each.name) != rule.parameters.end();
     if (each.kind == SyntaxTree::Kind::kName) {
-      if (it == file.scope.end() && !is_parameter) throw Unusual{};
+      if (it == file.scope.end() && !is_parameter) throw NotHandled{};
       return;
     }
-    if (is_parameter || it == file.scope.end() || it->second->parameters.size() != each.parts.size()) throw Unusual{};
+    if (is_parameter || it == file.scope.end() || it->second->parameters.size() != each.parts.size())
+      throw NotHandled{};
   });
 }
 
@@ -247,7 +248,7 @@ const TerminalPattern& Grammar::pattern_of(Definition& terminal) {
       return pattern_of(*terminal.scope->at(name));
     });
     total_length_ += static_cast<int64_t>(terminal.pattern->value.size());
-    if (total_length_ > kMaxTotalLength) throw Unusual{};
+    if (total_length_ > kMaxTotalLength) throw NotHandled{};
   }
   return *terminal.pattern;
 }
@@ -281,12 +282,12 @@ void Grammar::add_rules(const File& file, const std::string& start) {
     for (const auto& symbols : rule.alternatives)
       for (const int32_t symbol : symbols)
         if (!ebnf.symbol_info(symbol).second && !names.contains(symbol))
-          throw Unusual{};  // a template without arguments
+          throw NotHandled{};  // a template without arguments
 }
 
 int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) {
   using Kind = SyntaxTree::Kind;
-  if (++node_count_ > kMaxNodes) throw Unusual{};
+  if (++node_count_ > kMaxNodes) throw NotHandled{};
   const auto build_parts = [&] {
     std::vector<int32_t> out;
     for (const SyntaxTree& part : tree.parts) out.push_back(build_node(part, arguments));
@@ -311,7 +312,7 @@ int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) 
                             .parts = build_parts()});
     case Kind::kTemplate: {
       for (const SyntaxTree& part : tree.parts)
-        if (part.length > kMaxArgumentLength) throw Unusual{};
+        if (part.length > kMaxArgumentLength) throw NotHandled{};
       const int32_t out = ebnf.add_node({.kind = Ebnf::Kind::kSequence, .parts = build_parts()});
       usages_.emplace(out, &tree);
       return out;
@@ -331,7 +332,7 @@ int32_t Grammar::build_node(const SyntaxTree& tree, const Arguments& arguments) 
       return out;
     }
   }
-  throw Unusual{};
+  throw NotHandled{};
 }
 
 void Grammar::name_literals(int32_t root, bool keeps_all) {
@@ -362,7 +363,7 @@ std::string Grammar::literal_name(const TerminalPattern& pattern) {
   std::string name = pattern.is_text ? loader_.terminal_name(pattern.value) : "";
   if (!name.empty() && !terminal_names_.contains(name)) return name;
   name = "__ANON_" + std::to_string(unnamed_count_++);
-  if (terminal_names_.contains(name)) throw Unusual{};
+  if (terminal_names_.contains(name)) throw NotHandled{};
   return name;
 }
 
@@ -372,7 +373,7 @@ void Grammar::apply_templates(int32_t root, const File& file) {
   for (const int32_t node : ebnf.nodes_in_order(root)) {
     const auto it = usages_.find(node);
     if (it == usages_.end()) continue;
-    if (++usage_count_ > kMaxUsages) throw Unusual{};
+    if (++usage_count_ > kMaxUsages) throw NotHandled{};
     const Definition* definition = file.scope.at(it->second->name);
     std::string name = definition->name + "{";
     Arguments arguments;
@@ -383,7 +384,7 @@ void Grammar::apply_templates(int32_t root, const File& file) {
       arguments[definition->parameters[part]] = {argument.symbol, argument.is_filtered_out};
     }
     name += "}";
-    if (name.size() > kMaxNameLength) throw Unusual{};
+    if (name.size() > kMaxNameLength) throw NotHandled{};
     const int32_t symbol = ebnf.intern_symbol(name, false);
     if (created_rules_.insert(symbol).second) instances_.push_back({symbol, definition, std::move(arguments)});
     ebnf.set_symbol(node, symbol, false);

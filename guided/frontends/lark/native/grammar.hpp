@@ -7,7 +7,7 @@
 //
 // Source: lark/load_grammar.py, `GrammarBuilder` and `Grammar.compile`. Cost: linear in the texts and in the result.
 // What it does not do: it leaves all errors, and grammars near the bounds of ../bounds.py, to the Python code
-// (`Unusual`).
+// (`NotHandled`).
 #pragma once
 
 #include <deque>

@@ -60,7 +60,7 @@ class Program {
       case Regex::Kind::kRepeat:
         return repeat(tree, continuation);
     }
-    throw Unusual{};
+    throw NotHandled{};
   }
 
   int32_t repeat(const Regex& tree, int32_t continuation) {
@@ -70,7 +70,7 @@ class Program {
     };
     int32_t position = continuation;
     if (tree.high == kUnbounded) {
-      if (may_be_empty(item)) throw Unusual{};
+      if (may_be_empty(item)) throw NotHandled{};
       position = add({});
       auto ways = ordered_ways(compile(item, position));
       instructions_[position].ways = std::move(ways);
@@ -134,7 +134,7 @@ class Subsets {
           edges.push_back({low, high, to});
       }
       edges_ += edges.size();
-      if (edges_ > kMaxEdges) throw Unusual{};
+      if (edges_ > kMaxEdges) throw NotHandled{};
       out.accepts.push_back(!state.empty() && program_.is_match(state.back()));
       out.edges.push_back(std::move(edges));
     }
@@ -145,7 +145,7 @@ class Subsets {
   int32_t intern_list(const List& starts) {
     const auto [it, is_new] = numbers_.try_emplace(closure(starts), static_cast<int32_t>(lists_.size()));
     if (is_new) lists_.push_back(&it->first);
-    if (lists_.size() > kMaxStates) throw Unusual{};
+    if (lists_.size() > kMaxStates) throw NotHandled{};
     return it->second;
   }
 
@@ -192,7 +192,7 @@ class Subsets {
 
   void spend(int64_t steps) {
     steps_ += steps;
-    if (steps_ > kMaxSteps) throw Unusual{};
+    if (steps_ > kMaxSteps) throw NotHandled{};
   }
 
   const Program& program_;
@@ -210,7 +210,7 @@ class Subsets {
 
 Automaton leftmost_texts(const Regex& tree, int64_t max_unrolled) {
   const int64_t unrolled = count_positions(tree, true);
-  if (unrolled > kMaxPositions || unrolled - count_positions(tree, false) > max_unrolled) throw Unusual{};
+  if (unrolled > kMaxPositions || unrolled - count_positions(tree, false) > max_unrolled) throw NotHandled{};
   const Program program(tree);
   return Subsets(program).automaton();
 }

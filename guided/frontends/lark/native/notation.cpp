@@ -30,25 +30,25 @@ class Parser {
     return true;
   }
   void expect(Token kind) {
-    if (!take(kind)) throw Unusual{};
+    if (!take(kind)) throw NotHandled{};
   }
   std::string parse_name() {
     const Token kind = tokens_.kind();
-    if (kind != Token::kRule && kind != Token::kTerminal) throw Unusual{};
+    if (kind != Token::kRule && kind != Token::kTerminal) throw NotHandled{};
     const auto token_text = tokens_.text();
-    if (tokens_.is_followed_by('[')) throw Unusual{};  // attributes, in another dialect
+    if (tokens_.is_followed_by('[')) throw NotHandled{};  // attributes, in another dialect
     std::string out(token_text.begin(), token_text.end());
     tokens_.advance();
     return out;
   }
   std::string parse_rule_name() {
-    if (tokens_.kind() != Token::kRule) throw Unusual{};
+    if (tokens_.kind() != Token::kRule) throw NotHandled{};
     return parse_name();
   }
   int32_t parse_number() {
-    if (tokens_.kind() != Token::kNumber) throw Unusual{};
+    if (tokens_.kind() != Token::kNumber) throw NotHandled{};
     const auto token_text = tokens_.text();
-    if (token_text.size() > 9) throw Unusual{};
+    if (token_text.size() > 9) throw NotHandled{};
     const bool is_negative = token_text[0] == '-';
     int32_t out = 0;
     for (const char32_t c : token_text)
@@ -77,7 +77,7 @@ class Parser {
       return out;
     }
     if (take(Token::kImport)) return parse_import();
-    throw Unusual{};
+    throw NotHandled{};
   }
 
   Statement parse_rule() {
@@ -90,7 +90,7 @@ class Parser {
     }
     out.span = tokens_.span();
     out.name = parse_rule_name();
-    if (is_inlined && out.name[0] == '_') throw Unusual{};
+    if (is_inlined && out.name[0] == '_') throw NotHandled{};
     if (take(Token::kOpenBrace)) {
       do {
         out.names.push_back(parse_rule_name());
@@ -131,18 +131,18 @@ class Parser {
       out.names.pop_back();
       out.aliases.emplace_back(last, take(Token::kArrow) ? parse_name() : last);
     }
-    if (out.names.empty()) throw Unusual{};
+    if (out.names.empty()) throw NotHandled{};
     expect(Token::kNewline);
     return out;
   }
 
   SyntaxTree parse_choice(int32_t depth) {
-    if (depth > max_depth_) throw Unusual{};
+    if (depth > max_depth_) throw NotHandled{};
     SyntaxTree out{.kind = Kind::kChoice};
     do {
       SyntaxTree branch = parse_sequence(depth);
       if (tokens_.kind() == Token::kArrow) {
-        if (depth > 0) throw Unusual{};  // Lark mistakes a nested alias for the name of a rule
+        if (depth > 0) throw NotHandled{};  // Lark mistakes a nested alias for the name of a rule
         tokens_.advance();
         SyntaxTree alias{.kind = Kind::kAlias, .name = parse_rule_name()};
         alias.parts.push_back(std::move(branch));
@@ -187,7 +187,7 @@ class Parser {
         out.has_range = true;
         out.high = parse_count();
       }
-      if (out.low > out.high) throw Unusual{};
+      if (out.low > out.high) throw NotHandled{};
     } else {
       return item;
     }
@@ -197,7 +197,7 @@ class Parser {
 
   int32_t parse_count() {
     const int32_t out = parse_number();
-    if (out < 0 || out > kMaxRepetitions) throw Unusual{};
+    if (out < 0 || out > kMaxRepetitions) throw NotHandled{};
     return out;
   }
 
@@ -217,7 +217,7 @@ class Parser {
   }
 
   SyntaxTree parse_value(int32_t depth) {
-    if (depth > max_depth_) throw Unusual{};
+    if (depth > max_depth_) throw NotHandled{};
     const Token kind = tokens_.kind();
     if (kind == Token::kString || kind == Token::kRegex) return parse_literal();
     SyntaxTree out{.kind = Kind::kName, .name = parse_name()};
@@ -239,7 +239,7 @@ class Parser {
     SyntaxTree out{.kind = Kind::kLiteral, .literal = std::u32string(tokens_.text())};
     tokens_.advance();
     if (is_string && take(Token::kDots)) {
-      if (tokens_.kind() != Token::kString) throw Unusual{};
+      if (tokens_.kind() != Token::kString) throw NotHandled{};
       out.kind = Kind::kRange;
       out.range_end = tokens_.text();
       tokens_.advance();

@@ -7,7 +7,7 @@
 //
 // Source: lark/load_grammar.py, `TERMINALS` and `RULES`. Cost: linear in the text.
 // What it does not do: it leaves %override, %extend, extensions of the notation (../dialect/) and all errors to the
-// Python code (`Unusual`).
+// Python code (`NotHandled`).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "not_handled.hpp"
 #include "tokens.hpp"
-#include "unusual.hpp"
 
 namespace guided::lark {
 

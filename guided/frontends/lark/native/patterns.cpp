@@ -47,12 +47,12 @@ std::u32string format_counts(const SyntaxTree& tree) {
 std::u32string evaluate_python_string(const std::u32string& text) {
   std::u32string out;
   for (size_t pos = 0; pos < text.size(); ++pos) {
-    if (text[pos] == '\r' || text[pos] == 0) throw Unusual{};
+    if (text[pos] == '\r' || text[pos] == 0) throw NotHandled{};
     if (text[pos] != '\\') {
       out += text[pos];
       continue;
     }
-    if (++pos == text.size()) throw Unusual{};
+    if (++pos == text.size()) throw NotHandled{};
     const char32_t c = text[pos];
     constexpr std::u32string_view kNames = U"nftr\\'\"", kValues = U"\n\f\t\r\\'\"";
     if (const size_t index = kNames.find(c); index != kNames.npos) {
@@ -60,11 +60,11 @@ std::u32string evaluate_python_string(const std::u32string& text) {
       continue;
     }
     const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (digits == 0 || pos + digits >= text.size()) throw Unusual{};
+    if (digits == 0 || pos + digits >= text.size()) throw NotHandled{};
     int64_t value = 0;
     for (size_t digit = 1; digit <= digits; ++digit) value = 16 * value + hex_value(text[pos + digit]);
     pos += digits;
-    if (value > kLastChar || (value >= 0xD800 && value <= 0xDFFF)) throw Unusual{};
+    if (value > kLastChar || (value >= 0xD800 && value <= 0xDFFF)) throw NotHandled{};
     out += static_cast<char32_t>(value);
   }
   return out;
@@ -76,7 +76,7 @@ std::u32string eval_escaping(std::u32string_view text) {
   for (size_t pos = 0; pos < text.size(); ++pos) {
     out += text[pos];
     if (text[pos] != '\\') continue;
-    if (++pos == text.size()) throw Unusual{};
+    if (++pos == text.size()) throw NotHandled{};
     const char32_t c = text[pos];
     if (c == '\\')
       out += U"\\\\";
@@ -103,26 +103,26 @@ TerminalPattern Patterns::literal_pattern(const SyntaxTree& literal) const {
     const auto ends = {std::u32string_view(literal.literal), std::u32string_view(literal.range_end)};
     std::u32string inner, values;
     for (const auto each : ends) {
-      if (each.back() != '"') throw Unusual{};
+      if (each.back() != '"') throw NotHandled{};
       const auto written = each.substr(1, each.size() - 2);
       const auto value = eval_escaping(written);
-      if (value.size() != 1) throw Unusual{};
+      if (value.size() != 1) throw NotHandled{};
       values += value;
       inner += inner.empty() ? U"[" : U"-";
       inner += written;
     }
-    if (values[0] > values[1]) throw Unusual{};
+    if (values[0] > values[1]) throw NotHandled{};
     return {.value = concatenate({inner, U"]"})};
   }
   const std::u32string& written = literal.literal;
   const size_t end = written.find_last_of(U"/\"");
   TerminalPattern out{.is_text = written[0] == '"', .raw = written};
   for (const char32_t c : std::u32string_view(written).substr(end + 1)) {
-    if (out.flag != 0 && out.flag != static_cast<char>(c)) throw Unusual{};
+    if (out.flag != 0 && out.flag != static_cast<char>(c)) throw NotHandled{};
     out.flag = static_cast<char>(c);
   }
   out.value = eval_escaping(std::u32string_view(written).substr(1, end - 1));
-  if (out.value.empty()) throw Unusual{};
+  if (out.value.empty()) throw NotHandled{};
   if (out.is_text) replace_all(out.value, U"\\\\", U"\\");
   return out;
 }
@@ -151,7 +151,7 @@ TerminalPattern Patterns::pattern_of(const SyntaxTree& tree, const TerminalLooku
       return out;
     }
     default:
-      throw Unusual{};
+      throw NotHandled{};
   }
 }
 
@@ -160,7 +160,7 @@ TerminalPattern Patterns::sequence_pattern(const SyntaxTree& tree, const Termina
   if (tree.parts.size() == 1) return pattern_of(tree.parts[0], look_up_terminal);
   TerminalPattern out;
   for (const SyntaxTree& part : tree.parts) out.value += pattern_of(part, look_up_terminal).regexp();
-  if (out.value.size() > kMaxPattern) throw Unusual{};
+  if (out.value.size() > kMaxPattern) throw NotHandled{};
   return out;
 }
 
@@ -186,7 +186,7 @@ TerminalPattern Patterns::choice_pattern(const SyntaxTree& tree, const TerminalL
     out.value += each.pattern.regexp();
   }
   out.value += U')';
-  if (out.value.size() > kMaxPattern) throw Unusual{};
+  if (out.value.size() > kMaxPattern) throw NotHandled{};
   return out;
 }
 
@@ -195,7 +195,7 @@ std::optional<Width> Patterns::width_if_known(const TerminalPattern& pattern) co
   if (pattern.is_text) return Width{length, length};
   try {
     return read_regex(pattern.regexp(), alphabet_, limits_).width;
-  } catch (const Unusual&) {
+  } catch (const NotHandled&) {
     return std::nullopt;
   }
 }

@@ -58,7 +58,7 @@ class RegexReader {
 
   Pattern read() {
     Pattern out = parse_choice(0, 0);
-    if (pos_ != text_.size()) throw Unusual{};
+    if (pos_ != text_.size()) throw NotHandled{};
     return out;
   }
 
@@ -76,16 +76,16 @@ class RegexReader {
     return true;
   }
   char32_t next() {
-    if (is_end()) throw Unusual{};
+    if (is_end()) throw NotHandled{};
     return text_[pos_++];
   }
   void spend(size_t nodes) {
     nodes_left_ -= static_cast<int64_t>(nodes);
-    if (nodes_left_ < 0) throw Unusual{};
+    if (nodes_left_ < 0) throw NotHandled{};
   }
 
   Pattern parse_choice(int flags, int32_t depth) {
-    if (depth > max_depth_) throw Unusual{};
+    if (depth > max_depth_) throw NotHandled{};
     Pattern out = parse_sequence(flags, depth);
     if (is_end() || peek() != '|') return out;
     Regex tree{.kind = Kind::kChoice};
@@ -107,7 +107,7 @@ class RegexReader {
       spend(1);
       if (const auto counts = parse_quantifier()) piece = repeat(std::move(piece), *counts);
       out.width = out.width + piece.width;
-      if (out.width.low > kMaxWidth || out.width.high > kMaxWidth) throw Unusual{};
+      if (out.width.low > kMaxWidth || out.width.high > kMaxWidth) throw NotHandled{};
       is_nothing = is_nothing || piece.tree.kind == Kind::kNothing;
       out.tree.parts.push_back(std::move(piece.tree));
     }
@@ -129,7 +129,7 @@ class RegexReader {
       ++pos_;
       return chars_pattern(complement(flags & kDotAll ? Ranges{} : Ranges{{'\n', '\n'}}));
     }
-    if (c == '^' || c == '$' || c == '*' || c == '+' || c == '?' || (c == '{' && parse_counts())) throw Unusual{};
+    if (c == '^' || c == '$' || c == '*' || c == '+' || c == '?' || (c == '{' && parse_counts())) throw NotHandled{};
     ++pos_;
     return literal_pattern(c, flags);
   }
@@ -141,7 +141,7 @@ class RegexReader {
   }
 
   Pattern literal_pattern(char32_t c, int flags) {
-    if (c >= 0xD800 && c <= 0xDFFF) throw Unusual{};
+    if (c >= 0xD800 && c <= 0xDFFF) throw NotHandled{};
     const auto character = static_cast<int32_t>(c);
     if ((flags & kIgnoreCase) == 0) return chars_pattern({{character, character}});
     return chars_pattern(alphabet_.case_variants(character));
@@ -156,11 +156,11 @@ class RegexReader {
         else if (c == 's')
           flags |= kDotAll;
         else if (c != 'm' && c != 'u')
-          throw Unusual{};
+          throw NotHandled{};
       }
     }
     Pattern out = parse_choice(flags, depth + 1);
-    if (!take(')')) throw Unusual{};
+    if (!take(')')) throw NotHandled{};
     return out;
   }
 
@@ -191,10 +191,10 @@ class RegexReader {
     auto out = parse_quantifier_symbol();
     if (!out) return out;
     if (out->low >= kMaxCount || out->high >= kMaxCount || (out->high != kUnbounded && out->high < out->low))
-      throw Unusual{};
+      throw NotHandled{};
     is_lazy_ = take('?');
     const size_t end = pos_;
-    if (parse_quantifier_symbol()) throw Unusual{};  // a possessive quantifier, or an error
+    if (parse_quantifier_symbol()) throw NotHandled{};  // a possessive quantifier, or an error
     pos_ = end;
     return out;
   }
@@ -223,8 +223,8 @@ class RegexReader {
   Pattern parse_escape(int flags) {
     const char32_t c = peek(1);
     if (auto chars = take_class()) return chars_pattern(std::move(*chars));
-    if (c >= '1' && c <= '9') throw Unusual{};
-    if (c == 'b') throw Unusual{};
+    if (c >= '1' && c <= '9') throw NotHandled{};
+    if (c == 'b') throw NotHandled{};
     ++pos_;
     return literal_pattern(parse_escaped_character(), flags);
   }
@@ -247,16 +247,16 @@ class RegexReader {
     if (c == 'x' || c == 'u' || c == 'U') {
       int64_t out = 0;
       for (int digits = c == 'x' ? 2 : c == 'u' ? 4 : 8; digits > 0; --digits) out = 16 * out + hex_value(next());
-      if (out > kLastChar) throw Unusual{};
+      if (out > kLastChar) throw NotHandled{};
       return static_cast<char32_t>(out);
     }
     if (is_octal(c)) {
       char32_t out = c - '0';
       for (int digits = 0; digits < 2 && is_octal(peek()); ++digits) out = 8 * out + (next() - '0');
-      if (out > 0xFF) throw Unusual{};
+      if (out > 0xFF) throw NotHandled{};
       return out;
     }
-    if (is_digit(c) || is_lower(c) || is_upper(c)) throw Unusual{};
+    if (is_digit(c) || is_lower(c) || is_upper(c)) throw NotHandled{};
     return c;
   }
 
@@ -265,13 +265,13 @@ class RegexReader {
     const bool is_negated = take('^');
     Ranges members;
     bool has_class = false;
-    if (peek() == '[') throw Unusual{};  // Python warns about a set in a set
+    if (peek() == '[') throw NotHandled{};  // Python warns about a set in a set
     for (bool is_first = true; is_first || peek() != ']'; is_first = false) {
       const char32_t here = peek();
       if (peek(1) == here && (here == '-' || here == '&' || here == '~' || here == '|'))
-        throw Unusual{};  // and about an operator of sets
+        throw NotHandled{};  // and about an operator of sets
       if (const auto chars = take_class()) {
-        if (peek() == '-' && peek(1) != ']') throw Unusual{};
+        if (peek() == '-' && peek(1) != ']') throw NotHandled{};
         members.insert(members.end(), chars->begin(), chars->end());
         has_class = true;
         continue;
@@ -280,15 +280,15 @@ class RegexReader {
       int32_t high = low;
       if (peek() == '-' && peek(1) != ']') {
         ++pos_;
-        if (peek() == '-' || take_class()) throw Unusual{};
+        if (peek() == '-' || take_class()) throw NotHandled{};
         high = static_cast<int32_t>(parse_set_member());
-        if (high < low) throw Unusual{};
+        if (high < low) throw NotHandled{};
       }
       members.emplace_back(low, high);
     }
     ++pos_;
     if (flags & kIgnoreCase) {
-      if (has_class) throw Unusual{};
+      if (has_class) throw NotHandled{};
       members = case_variants_of_set(members);
     }
     Ranges out = normalise(std::move(members));
@@ -303,7 +303,7 @@ class RegexReader {
   Ranges case_variants_of_set(const Ranges& members) {
     Ranges out;
     for (const auto& [low, high] : members) {
-      if (high > 0x7F) throw Unusual{};
+      if (high > 0x7F) throw NotHandled{};
       for (int32_t c = low; c <= high; ++c) {
         const Ranges& chars = alphabet_.case_variants(c);
         out.insert(out.end(), chars.begin(), chars.end());

@@ -56,7 +56,7 @@ Token Tokens::read_token() {
       if (is_digit(next)) return read_number();
       if (c == '+') return make_token(Token::kOperator);
       if (next == '>') return make_token(Token::kArrow, 2);
-      throw Unusual{};
+      throw NotHandled{};
     case '"':
       return read_string();
     case '/':
@@ -73,7 +73,7 @@ bool Tokens::skip() {
   if (char_at(pos) == '\\') {
     for (++pos; char_at(pos) == ' '; ++pos) {
     }
-    if (char_at(pos) != '\n') throw Unusual{};
+    if (char_at(pos) != '\n') throw NotHandled{};
     end_ = pos + 1;
     return true;
   }
@@ -91,7 +91,7 @@ bool Tokens::skip() {
 
 Token Tokens::read_newline() {
   size_t pos = begin_;
-  if (char_at(pos) == '\r' && char_at(pos + 1) != '\n') throw Unusual{};
+  if (char_at(pos) == '\r' && char_at(pos + 1) != '\n') throw NotHandled{};
   while (is_space(char_at(pos))) ++pos;
   end_ = pos;
   if (char_at(pos) != '|') return Token::kNewline;
@@ -105,7 +105,7 @@ Token Tokens::read_modifiers() {
   if (char_at(pos) == (c == '?' ? U'!' : U'?')) ++pos;
   if (is_lower(char_at(pos)) || char_at(pos) == '_') return make_token(Token::kModifiers, pos - begin_);
   if (c == '?' && !is_lower(char_at(begin_ + 1)) && char_at(begin_ + 1) != '_') return make_token(Token::kOperator);
-  throw Unusual{};
+  throw NotHandled{};
 }
 
 Token Tokens::read_number() {
@@ -118,12 +118,12 @@ Token Tokens::read_string() {
   size_t pos = begin_ + 1;
   for (; char_at(pos) != '"'; ++pos) {
     const char32_t next = char_at(pos + 1);
-    if (pos >= text_.size() || text_[pos] == '\n') throw Unusual{};
+    if (pos >= text_.size() || text_[pos] == '\n') throw NotHandled{};
     if (text_[pos] != '\\') continue;
-    if (next == 'b' || next == 'f' || next == '/') throw Unusual{};  // an escape of JSON
-    if (next == 'u' && (char_at(pos + 2) | 32) == 'd') throw Unusual{};
+    if (next == 'b' || next == 'f' || next == '/') throw NotHandled{};  // an escape of JSON
+    if (next == 'u' && (char_at(pos + 2) | 32) == 'd') throw NotHandled{};
     if (next == '"' || next == '\\') {
-      if (next == '\\' && is_json_escape(pos + 1)) throw Unusual{};
+      if (next == '\\' && is_json_escape(pos + 1)) throw NotHandled{};
       ++pos;
     }
   }
@@ -139,7 +139,7 @@ bool Tokens::is_json_escape(size_t pos) const {
 Token Tokens::read_regex_literal() {
   size_t pos = begin_ + 1;
   for (; char_at(pos) != '/'; ++pos) {
-    if (pos >= text_.size() || text_[pos] == '\n') throw Unusual{};
+    if (pos >= text_.size() || text_[pos] == '\n') throw NotHandled{};
     if (text_[pos] == '\\' && (char_at(pos + 1) == '/' || char_at(pos + 1) == '\\')) ++pos;
   }
   ++pos;
@@ -155,13 +155,13 @@ Token Tokens::read_directive() {
   }};
   for (const auto& [directive_text, kind] : kDirectives)
     if (text_.substr(begin_).starts_with(directive_text)) return make_token(kind, directive_text.size());
-  throw Unusual{};
+  throw NotHandled{};
 }
 
 Token Tokens::read_name() {
   size_t pos = begin_ + (text_[begin_] == '_');
   const bool is_rule = is_lower(char_at(pos));
-  if (!is_rule && !is_upper(char_at(pos))) throw Unusual{};
+  if (!is_rule && !is_upper(char_at(pos))) throw NotHandled{};
   const auto is_name_char = [&](char32_t c) {
     return c == '_' || is_digit(c) || (is_rule ? is_lower(c) : is_upper(c));
   };

@@ -1,11 +1,11 @@
 // Splits a grammar in Lark's notation into tokens. Tries the rules of Lark's lexer in their order, and skips comments
-// and blanks. Throws `Unusual` for a character that cannot begin a token, and for escapes that only JSON strings have.
+// and blanks. Throws `NotHandled` for a character that cannot begin a token, and for escapes that only JSON strings have.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-#include "unusual.hpp"
+#include "not_handled.hpp"
 
 namespace guided::lark {
 

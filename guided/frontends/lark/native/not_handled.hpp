@@ -3,6 +3,6 @@
 
 namespace guided::lark {
 
-struct Unusual {};
+struct NotHandled {};
 
 }  // namespace guided::lark
