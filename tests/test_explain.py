@@ -16,6 +16,7 @@ import pytest
 import guided
 from guided.cli import main
 from guided.frontends.json_schema import json_schema_to_grammar
+from guided.ir import Alt, And, Grammar, Length, Node, Text
 from guided.matching.explain import lexing, positions
 from guided.matching.explain.positions import Position
 from guided.matching.regions.annotated_grammar import automaton_of_rules
@@ -262,3 +263,14 @@ def test_a_text_is_judged_without_a_state_for_each_byte(text, whole):
     for byte in text:
         state = state and automaton.read_byte(state, byte)
     assert (None if state is None else state.is_accepting) is whole
+
+
+@pytest.mark.parametrize("kind", ["intersections", "lengths"])
+def test_parts_that_are_shared(kind: str) -> None:
+    """Sixty levels that contain the next one twice: an explanation must not walk all 2^60 paths."""
+    node: Node = Text("a")
+    for _ in range(60):
+        node = And((Alt((node, Text("q"))), Alt((node, Text("z"))))) if kind == "intersections" else node
+        node = Alt((Length(node, 0, 50), Length(node, 1, 60))) if kind == "lengths" else node
+    matcher = guided.GrammarMatcher(COMPILER.compile_grammar(Grammar({"start": node})))
+    assert matcher.explain(b"b").reason

@@ -51,6 +51,7 @@ from guided.ir.nodes import (
     Substrings,
     Text,
 )
+from guided.ir.serial import serial
 from guided.meter import spend
 
 __all__ = ["Members", "Rest", "Term", "Terms"]
@@ -145,7 +146,7 @@ class Terms:
     def __init__(self, grammar: Grammar, live: frozenset[int]) -> None:
         self.rules, self._live = grammar.rules, live
         self._spellings: dict[Encoding, Spelling] = {}
-        self._runs: dict[Node, Run] = {}
+        self._runs: dict[int, Run] = {}  # by serial number of the node
         self._productive_cache: dict[Term, bool] = {}
         self._nullable_rules: set[str] = set()
         self._productive_rules: set[str] = set()
@@ -354,12 +355,13 @@ class Terms:
 
     def run(self, node: Node) -> Run:
         """The run at the start of a regular node. It is matched by derivatives, not expanded into its items."""
-        if node not in self._runs:
+        number = serial(node)  # hashing the content of a node visits shared parts again and again
+        if number not in self._runs:
             item, encoding = (node.item, node.encoding) if isinstance(node, Encoded) else (node, UTF8)
             if encoding not in self._spellings:
                 self._spellings[encoding] = Spelling(encoding, self._live)
-            self._runs[node] = self._spellings[encoding].run(regular(item, self.rules))
-        return self._runs[node]
+            self._runs[number] = self._spellings[encoding].run(regular(item, self.rules))
+        return self._runs[number]
 
     # ---- checks
 
