@@ -88,7 +88,7 @@ def test_no_call_begins_that_does_not_fit(choice: str):
         assert calls.limit(1000) == 1000
         assert matcher.accept_token(token)
         written += 1
-        calls.read(written, is_answer=True)
+        calls.record_length(written, is_answer=True)
     assert calls.limit(written + 1) == written + 1  # as many as the call takes, and the end
     assert calls.limit(written) == 5 and calls.limit(3) == 3
     bitmask = guided.allocate_token_bitmask(1, vocabulary.size)
