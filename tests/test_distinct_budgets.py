@@ -253,6 +253,19 @@ def test_many_values_that_must_differ_compile(name: str) -> None:
     assert GrammarMatcher(grammar).min_tokens_to_finish() > least
 
 
+def test_objects_of_several_names_that_must_differ() -> None:
+    """The names of each object are chosen without a search, although the objects must differ, too."""
+    item = {"type": "object", "properties": {"": {"type": "object"}}, "minProperties": 3}
+    schema = {"type": "array", "items": item, "minItems": 4, "uniqueItems": True}
+    limits = Limits(call_work=10_000_000)
+    grammar = GrammarCompiler(Vocabulary(BYTES, eos_token_ids=[256]), cache_bytes=0, limits=limits).compile_json_schema(
+        schema, whitespace="compact"
+    )
+    texts = ['{"":{}," ":0,"!":0}', '{" ":0,"!":0,"#":1}', '{" ":0,"!":0,"#":0}', '{" ":0,"!":1,"#":0}']
+    least = GrammarMatcher(grammar).min_tokens_to_finish()
+    assert 4 * 18 < least <= len(f"[{','.join(texts)}]") + 4
+
+
 NESTED: dict[str, tuple[Schema, str]] = {
     "numbers": ({"type": "array", "items": {"type": "number"}, "minItems": 2, "uniqueItems": True}, "[{0},77]"),
     "strings": ({"type": "array", "items": {"type": "string"}, "minItems": 2, "uniqueItems": True}, '["{0}","z"]'),

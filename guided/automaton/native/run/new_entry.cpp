@@ -103,7 +103,7 @@ bool NewEntry::answer_string(const Thread& thread, int outer_count, Answer& answ
     answer = {std::nullopt, true};
     return true;
   }
-  if (ahead->is_nested || outer_count > 0) return false;
+  if (uniqueness_.count_open_entries(thread.mem).first != outer_count + 1) return false;  // others must end, too
   std::optional<ShortestNewString::Rest> rest = new_string_.find(thread, *ahead);
   if (!rest) return false;
   answer = {Way{std::move(rest->text), std::move(rest->end_threads), 0}, true};
