@@ -91,7 +91,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partia
       state = arena_.end_token(state);
       if (state == kDead) return;
       out.leaving_tokens.push_back({distance(state), token});
-      if (touches_entry(partial, state)) out.entry_changing_tokens.push_back(token);
+      if (touches_entry(partial, state)) out.entry_changing_tokens.push_back({token, arena_.config(state).count});
     };
     masks_.each_remainder(partial, table, add_leaving, &out.unsure_tokens);
     if (const size_t staying = table.staying_entries.size(); staying > 0)
@@ -136,7 +136,14 @@ void BudgetMasks::append_uncertain(const Thread& thread, const Outlook& outlook,
     masks_.each_watched(watched_thread, memory, append_if_watched);
   if (may_touch_entries) return;
   const int32_t start = arena_.state_of_thread(watched_thread);  // no entry begins or ends within the frame
-  for (int32_t token : outlook.entry_changing_tokens) append_if_watched(token, step(start, token));
+  for (const auto& [token, thread_count] : outlook.entry_changing_tokens) {
+    const int32_t next = step(start, token);
+    // A thread has ended an entry with a seen value, so the distance may be that of another thread.
+    if (next != kDead && arena_.config(next).count < thread_count)
+      out.push_back(token);
+    else
+      append_if_watched(token, next);
+  }
 }
 
 int32_t BudgetMasks::step(int32_t state, int32_t token) {

@@ -47,10 +47,11 @@ class BudgetMasks {
   struct Outlook {
     std::vector<std::pair<int64_t, const TokenSet*>> staying_groups;  // (distance after these tokens, tokens)
     std::vector<std::pair<int64_t, int32_t>> leaving_tokens;          // (distance after the token, token)
-    std::vector<int32_t> entry_changing_tokens;                       // tokens that leave, and begin or end an entry
-    std::vector<int32_t> unsure_tokens;                               // tokens whose distance is unknown
-    std::vector<Uniqueness::WrittenValue> later_values;               // values that the texts to the end write
-    std::shared_ptr<const TokenGroups> groups;                        // owns the sets of `staying_groups`
+    // Tokens that leave, and begin or end an entry; and the number of threads after them.
+    std::vector<std::pair<int32_t, int32_t>> entry_changing_tokens;
+    std::vector<int32_t> unsure_tokens;                  // tokens whose distance is unknown
+    std::vector<Uniqueness::WrittenValue> later_values;  // values that the texts to the end write
+    std::shared_ptr<const TokenGroups> groups;           // owns the sets of `staying_groups`
     // The bytes of the longest text to the end, if other counts may share this outlook; kUnreachable: unknown.
     int64_t bytes = 0;
   };
@@ -86,7 +87,8 @@ class BudgetMasks {
   Arena& arena_;
   CompletionFinder& completions_;
   std::unordered_map<Thread, Outlook, ThreadHash> outlooks_;
-  std::unordered_map<Thread, Bound, ThreadHash> bounds_;
+  // By table, since it contains only tokens that some caller can read on; then by thread.
+  std::unordered_map<const TokenTable*, std::unordered_map<Thread, Bound, ThreadHash>> bounds_;
   std::unordered_map<int32_t, int64_t> text_bytes_;  // by configuration
 };
 

@@ -160,7 +160,7 @@ int BudgetMasks::when_to_examine(int32_t state, int64_t& bytes) {
 const BudgetMasks::Bound& BudgetMasks::bound(const Thread& thread, TokenTable& table) {
   Thread thread_with_unknown_values = thread;
   thread_with_unknown_values.mem = arena_.uniqueness().with_noting(thread.mem);
-  auto [it, inserted] = bounds_.try_emplace(thread_with_unknown_values);
+  auto [it, inserted] = bounds_[&table].try_emplace(thread_with_unknown_values);
   Bound& out = it->second;
   if (!inserted) return out;
   const int32_t start = arena_.state_of_thread(thread_with_unknown_values);

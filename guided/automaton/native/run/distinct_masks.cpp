@@ -10,7 +10,7 @@
 // If all entries are unbounded strings, as member names nearly always are, an unseen value is always left. Then, inside
 // an entry, only tokens with at least three quotation marks are tried step by step: no other token can also end a
 // second entry. Between two entries, if a token contains exactly one complete string and no escapes, this string is
-// looked up.
+// looked up, and the token is only tried if the string has been seen: it may be a declared name, which is no entry.
 //
 // Cost: proportional to what the tokens and the seen values have in common, however many seen values there are.
 #include <algorithm>
@@ -114,9 +114,7 @@ bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& token_table,
   } else {
     std::erase_if(unsure, [&](int32_t token) {
       const std::optional<std::string_view> content = whole_string(vocabulary_.tokens[token]);
-      const std::optional<bool> is_seen = content ? uniqueness.has_seen_string(t.mem, *content) : std::nullopt;
-      if (is_seen.value_or(false)) refused.push_back(token);
-      return is_seen.has_value();
+      return content && uniqueness.has_seen_string(t.mem, *content) == false;
     });
   }
   check_tokens(t, unsure, refused);
@@ -128,7 +126,8 @@ bool MaskBuilder::compute_string_share(const Thread& t, TokenTable& token_table,
 const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& token_table) {
   Thread thread_with_unknown_values = thread;
   thread_with_unknown_values.mem = arena_.uniqueness().with_noting(thread.mem);
-  if (const EntryTokens* cached = entry_tokens_.find(thread_with_unknown_values)) return *cached;
+  ThreadMap<EntryTokens>& cached_tokens = entry_tokens_[&token_table];
+  if (const EntryTokens* cached = cached_tokens.find(thread_with_unknown_values)) return *cached;
   const TokenSet& staying = token_table.is_relative ? within_bounds(token_table, thread) : token_table.staying;
   EntryTokens built = EntryTokensBuilder(arena_, vocabulary_, alike_tokens_)
                           .build(thread_with_unknown_values, staying, token_table.reads_only_bytes,
@@ -143,7 +142,7 @@ const EntryTokens& MaskBuilder::entry_tokens(const Thread& thread, TokenTable& t
                                    });
                                  });
   arena_.charge(built.bytes());
-  return entry_tokens_.add(thread_with_unknown_values, std::move(built));
+  return cached_tokens.add(thread_with_unknown_values, std::move(built));
 }
 
 // Appends the tokens that end the current entry, which is a string, with a seen string.

@@ -195,7 +195,8 @@ class MaskBuilder {
   std::map<std::tuple<const TokenTable*, int64_t, int64_t>, std::unique_ptr<TokenSet>> within_bounds_;
   std::vector<std::shared_ptr<TokenTable>> tables_;
   ThreadMap<Share> shares_;
-  ThreadMap<EntryTokens> entry_tokens_;  // by threads with a memory of with_noting()
+  // By table, since it contains only tokens that some caller can read on; then by threads with a memory of with_noting().
+  std::unordered_map<const TokenTable*, ThreadMap<EntryTokens>> entry_tokens_;
   AlikeTokensMap alike_tokens_;
 };
 
