@@ -98,6 +98,12 @@ const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partia
       masks_.each_remainder(partial, table.remainders_of_staying(staying, masks_.vocabulary().tokens), add_leaving,
                             &out.unsure_tokens);
   }
+  if (partial.mem == kOutside && !arena_.grammar().known.empty()) {
+    // A token may open a scope and begin an entry, which may become a known name.
+    for (int32_t token : masks_.vocabulary().quoting_tokens().all)
+      if (const int32_t next = step(start, token); next != kDead && masks_.is_watched(next, kOutside))
+        out.unsure_tokens.push_back(token);
+  }
   if (partial.mem > kLastUnknownSet) {
     sort_unique(states);
     for (int32_t state : states) completions_.written_later(state, out.later_values);

@@ -58,6 +58,16 @@ bool MaskBuilder::is_watched(int32_t state, int32_t memory) {
   return false;
 }
 
+bool MaskBuilder::may_become_watched(int32_t state, int32_t memory) {
+  const Uniqueness& uniqueness = arena_.uniqueness();
+  const int32_t open_scope = uniqueness.scope_between_entries(memory);
+  const Config& config = arena_.config(state);
+  return is_watched(state, memory) ||
+         (open_scope >= 0 && std::any_of(config.begin(), config.end(), [&](const Thread& t) {
+            return t.pos != kExit && t.mem > kLastUnknownSet && uniqueness.has_scope(t.mem, open_scope);
+          }));
+}
+
 void MaskBuilder::check_tokens(const Thread& thread, std::vector<int32_t>& tokens, std::vector<int32_t>& refused) {
   sort_unique(tokens);
   const int32_t start = arena_.state_of_thread(thread);

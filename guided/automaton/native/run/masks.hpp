@@ -111,6 +111,8 @@ class MaskBuilder {
   // Whether a state may reach a seen value, either in a current entry or in the next entry after `memory`. With
   // kOutside, only current entries are considered.
   bool is_watched(int32_t state, int32_t memory);
+  // Whether a state or a later one is watched. Unlike is_watched(), also true within scopes that were opened meanwhile.
+  bool may_become_watched(int32_t state, int32_t memory);
 
  private:
   // The frames that a search for remainders has left, each with the remainders. Frames may be left in many ways, but
@@ -288,7 +290,7 @@ void MaskBuilder::each_watched(const Thread& thread, int32_t memory, Visit&& vis
     const TokenTrie::Node& node = vocabulary_.trie.nodes()[item.node];
     if (head > 0 && at_boundary(arena_, item.unconstrained_state))
       for (int32_t i = node.payload_lo; i < node.payload_hi; ++i) visit(vocabulary_.trie.payloads()[i], item.state);
-    if (node.children == 0 || (item.state != kDead && !is_watched(item.state, memory))) continue;
+    if (node.children == 0 || (item.state != kDead && !may_become_watched(item.state, memory))) continue;
     vocabulary_.trie.children(item.node, arena_.config(item.unconstrained_state).bytes, [&](int32_t child) {
       const uint8_t byte = vocabulary_.trie.nodes()[child].byte;
       const int32_t unconstrained_state = arena_.step(item.unconstrained_state, byte);

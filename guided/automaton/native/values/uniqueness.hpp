@@ -103,6 +103,12 @@ class Uniqueness {
     const int32_t scope = states_[state].scope;
     return scope >= 0 ? scopes_[scope].max_seen : 0;
   }
+  // Whether `scope` is one of the open scopes, unchanged.
+  bool has_scope(int32_t state, int32_t scope) const {
+    int32_t current = states_[state].scope;
+    while (current >= 0 && current != scope) current = scopes_[current].outer;
+    return current >= 0;
+  }
   // Whether an entry is being read.
   bool is_in_entry(int32_t state) const {
     const int32_t scope = states_[state].scope;
