@@ -122,6 +122,8 @@ def test_doubtful_fields_come_least_confident_first() -> None:
         one.confidence for one in result.fields.values() if one.confidence < 0.9
     )
     assert result.doubtful(0.0) == {} and result.doubtful(inf).keys() == result.fields.keys()
+    with pytest.raises(TypeError, match="threshold must be a number, not a str"):
+        result.doubtful("high")  # type: ignore[arg-type]
 
 
 def test_texts_that_are_not_json() -> None:

@@ -241,7 +241,13 @@ class Result(Generic[ValueT_co]):
         )
 
     def doubtful(self, threshold: float = 0.5) -> dict[str, Field]:
-        """The fields with a `confidence` below the threshold, the least confident first."""
+        """The fields with a `confidence` below the threshold, the least confident first.
+
+        Raises:
+            TypeError: the threshold is not a number.
+        """
+        if not isinstance(threshold, int | float):
+            raise TypeError(f"threshold must be a number, not a {type(threshold).__name__}")
         doubtful = [item for item in self.fields.items() if item[1].confidence < threshold]
         return dict(sorted(doubtful, key=lambda item: item[1].confidence))
 
