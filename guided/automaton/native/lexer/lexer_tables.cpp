@@ -1,6 +1,7 @@
 #include "lexer/lexer_tables.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace guided {
 
@@ -413,8 +414,20 @@ LexerTables::Rest LexerTables::all_tokens(int32_t competing) {
   return intern(std::move(spots));
 }
 
-LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
+// Sorts by byte first, in linear time: nearly always, spots with equal bytes are in order already.
+void LexerTables::sort_spots(std::vector<Spot>& spots) {
+  if (std::ranges::is_sorted(spots)) return;
+  std::array<size_t, 257> first{};  // by byte: the index of the byte's first spot
+  for (const Spot& spot : spots) ++first[size_t{spot.byte} + 1];
+  for (size_t byte = 0; byte < 256; ++byte) first[byte + 1] += first[byte];
+  std::vector<Spot> sorted(spots.size());
+  for (const Spot& spot : spots) sorted[first[spot.byte]++] = spot;
+  spots = std::move(sorted);
   if (!std::ranges::is_sorted(spots)) std::ranges::sort(spots);
+}
+
+LexerTables::Rest LexerTables::intern(std::vector<Spot>&& spots) {
+  sort_spots(spots);
   spots.erase(std::ranges::unique(spots).begin(), spots.end());
   auto [it, added] = rest_ids_.try_emplace(spots, static_cast<Rest>(rests_.size()));
   if (!added) return it->second;

@@ -187,6 +187,7 @@ class LexerTables {
   void walk_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& result);
   void leave_loop(const Loop& loop, int32_t node, WalkResult& result, bool has_begun);
   void walk_loop_below(const Loop& loop, int32_t node, WalkResult& result);
+  static void sort_spots(std::vector<Spot>& spots);
   Rest intern(std::vector<Spot>&& spots);
 
   Lexemes& lexemes_;
