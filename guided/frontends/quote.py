@@ -53,9 +53,8 @@ class QuoteLocation(NamedTuple):
 class Quote(NodePart, StringConstraint):
     """A text of at least one character that occurs verbatim in a document.
 
-    As a constraint, or as a part of a composed specification, it allows exactly
-    such texts. In `Annotated[str, Quote(document)]`, it
-    constrains the string, however JSON spells it; the value is an ordinary `str`.
+    As a constraint, or as a part of a composed specification, it allows exactly such texts. In
+    `Annotated[str, Quote(document)]`, it constrains the string, however JSON spells it; the value is an ordinary `str`.
     """
 
     __slots__ = ("_offsets", "_texts", "documents", "min_words", "whitespace", "words")

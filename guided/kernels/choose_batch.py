@@ -112,9 +112,9 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
     all_mass = model_logits.logsumexp(1)
     work, specified_mass, allowed_mass = _apply_masks(model_logits, table)
     highest_before = work.amax(1)
-    all_banned_error = torch.zeros_like(highest_before)
+    all_banned = torch.zeros_like(highest_before)
     if needs.has_changes:
-        work, all_banned_error = _change_logits(work, highest_before, table)
+        work, all_banned = _change_logits(work, highest_before, table)
     best = work.argmax(1)
     highest = work.gather(1, best[:, None])[:, 0]
     scored_logits, mass = model_logits[:, : table.size], all_mass
@@ -147,7 +147,7 @@ def choose_batch(logits: Tensor, table: ChoiceTable, needs: NeededOperations) ->
         allowed_mass,
         logit,
         mass,
-        all_banned_error,
+        all_banned,
         unresolved,
         model_logit,
         preferred,
@@ -182,7 +182,7 @@ def _change_logits(work: Tensor, highest_before: Tensor, table: ChoiceTable) -> 
     work = torch.where(_unpack_bits(table, table.permitted), work, _FORBIDDEN)
     forbidden = work.new_full((), _FORBIDDEN)  # storing a Python number by index would wait for a copy to CUDA
     work[_index_pairs(table.banned)] = forbidden
-    all_banned_error = is_allowed & (work.amax(1) == _FORBIDDEN)
+    all_banned = is_allowed & (work.amax(1) == _FORBIDDEN)
     end_indices = _index_pairs(table.ends)
     values = work[end_indices]
     work[end_indices] = forbidden
@@ -195,7 +195,7 @@ def _change_logits(work: Tensor, highest_before: Tensor, table: ChoiceTable) -> 
     repetition, frequency, presence = (x[rows] for x in (table.repetition, table.frequency, table.presence))
     values = torch.where(values > 0, values / repetition, values * repetition)
     work[rows, ids] = values - (frequency * counts + presence * (counts > 0))
-    return work, all_banned_error.float()
+    return work, all_banned.float()
 
 
 def _index_pairs(pairs: Pairs) -> tuple[Tensor, Tensor]:

@@ -2,8 +2,8 @@
 
 In: a specification, and a seed. Out: texts. Each text is a random walk through the masks with a bound on its length, so
 it is complete and short enough (matching/sentences.py). The distribution is not uniform: letters are more likely than
-braces. `guided.testing.sentences` is a hypothesis strategy for such texts; `guided.testing.count`
-counts them.
+braces. `guided.testing.sentences` is a hypothesis strategy for such texts; `guided.testing.count` counts
+them.
 """
 
 from __future__ import annotations

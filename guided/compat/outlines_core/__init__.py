@@ -1,7 +1,7 @@
 """The API of outlines-core 0.2.14, implemented with guided: `import guided.compat.outlines_core as outlines_core`.
 
-`docs/migration.md` lists the differences and the reasons. The subpackage
-`kernels`, which fills and applies bitmasks, is not imported here.
+`docs/migration.md` lists the differences and the reasons. The subpackage `kernels`, which fills and
+applies bitmasks, is not imported here.
 """
 
 from guided.compat.outlines_core import json_schema

@@ -53,7 +53,8 @@ class _Piece:
 class IgnoredTokens:
     """The gaps of a grammar. Their rules are added to its table.
 
-    `ignored`: rule name -> node, for each ignored terminal. An ignored part, such as an embedded schema, has None.
+    `ignored`: rule name -> node, for each part of the grammar that is ignored. The node is None if the part is not a
+        terminal, such as an embedded schema.
     `is_single`: a gap is one ignored text. `as_regions`: gaps are regions, so that a capture does not include the gap
     at its end.
 

@@ -50,8 +50,8 @@ class Pattern:
         return self.parts(name)[0][0]
 
     def rest(self, name: str) -> str:
-        """A regular expression for the text after the head; "" if there is none. If {name} is
-        in it, the name is a named group."""
+        """A regular expression for the text after the head; "" if there is none. If {name} is in it, the name is a
+        named group."""
         _, mark, tail = self._split_at_pattern()
         if not mark:
             return ""

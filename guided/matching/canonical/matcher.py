@@ -213,8 +213,10 @@ class CanonicalMatcher:
         return out
 
     def is_accepting(self) -> bool:
-        """Whether the inner matcher allows an end here. The mask may have
-        no end token here, because it omits it if an end would not be canonical, unless that leaves no token."""
+        """Whether the inner matcher allows an end here.
+
+        The mask omits the end token if an end would not be canonical, unless that leaves no token.
+        """
         return self.inner.is_accepting()
 
     def is_terminated(self) -> bool:

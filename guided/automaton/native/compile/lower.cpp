@@ -73,7 +73,6 @@ class RuleStore {
     cached->max = rule.max;
     for (int32_t callee : rule.callees) {
       cached->refs.push_back(key.refs.of(callee));
-      cached->closed &= cached->refs.back() < 0;
       if (cached->refs.back() >= 0) continue;
       const LoweredRule& counter_rule = rules_[callee];
       if (counter_rule.kind != RuleKind::Counter || counter_rule.was_replaced || !counter_rule.prepared ||
@@ -81,34 +80,26 @@ class RuleStore {
         return nullptr;
       auto counter = make_cached_counter(callee, key, depth + 1);
       if (!counter) return nullptr;
-      cached->closed &= counter->closed;
       cached->counters.push_back(std::move(counter));
       cached->refs.back() = -static_cast<int32_t>(cached->counters.size());
     }
     cached->effects = rule.effects;
     for (Effect& e : cached->effects)
-      if (e.op == Effect::Open) {
-        e.a = key.scopes.of(e.a);
-        cached->closed = false;
-      }
+      if (e.op == Effect::Open) e.a = key.scopes.of(e.a);
     return cached;
   }
 
   // Like make_cached, for a counter. It becomes one object for all its callers in a rule, since nested counters may
-  // have exponentially many paths to one counter. All rules that contain a closed counter share its object.
+  // have exponentially many paths to one counter.
   std::shared_ptr<const CachedRule> make_cached_counter(int32_t rule, const KeyIndices& key, int depth) {
-    if (const auto it = closed_counters_.find(rule); it != closed_counters_.end()) return it->second;
     if (const auto it = counters_.find(rule); it != counters_.end()) return it->second;
-    auto cached = make_cached(rules_[rule], key, depth);
-    (cached && cached->closed ? closed_counters_ : counters_)[rule] = cached;
-    return cached;
+    return counters_[rule] = make_cached(rules_[rule], key, depth);
   }
 
   const std::vector<LoweredRule>& rules_;
   ByteCaches& caches_;
-  using Counters = std::unordered_map<int32_t, std::shared_ptr<const CachedRule>>;  // by rule
-  Counters closed_counters_;
-  Counters counters_;  // of the rule that is being stored; null: it cannot be cached
+  // Of the rule that is being stored, by rule; null: it cannot be cached.
+  std::unordered_map<int32_t, std::shared_ptr<const CachedRule>> counters_;
 };
 
 // Encodes a rule's automaton in bytes and lays it out.

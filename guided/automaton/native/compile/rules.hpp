@@ -48,7 +48,6 @@ struct CachedRule {
   std::vector<Effect> effects;  // Open: `a` is an index into RuleKey::scopes
   std::vector<std::shared_ptr<const CachedRule>> counters;
   int64_t min = 0, max = kUnbounded;  // of a counter: the bounds of the count
-  bool closed = true;                 // neither it nor its counters refer to other rules or to lists of strings
   size_t size() const;                // with its counters, each counted once
 };
 

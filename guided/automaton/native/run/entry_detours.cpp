@@ -20,7 +20,8 @@ void EntryDetours::prepare() {
   is_prepared_ = true;
   const size_t count = grammar_.positions.size();
   open_entries_.assign(count, 0);
-  for (auto* marks : {&may_avoid_, &is_after_entry_, &is_after_detour_}) marks->assign(count, 0);
+  may_avoid_.assign(count, 0);
+  is_after_detour_.assign(count, 0);
   std::unordered_set<int32_t> begins;
   for (const Position& position : grammar_.positions)
     for (const EffectEdge& edge : grammar_.effects_of(position))
@@ -41,7 +42,7 @@ void EntryDetours::each_next(int32_t from, int32_t scopes, Visit&& visit) const 
     visit(edge.to, edge.effect.op == Effect::Keep && p.scopes == scopes);
 }
 
-// Marks the positions inside the entries that begin at `begin`, and those right after their ends.
+// Marks the positions inside the entries that begin at `begin`, and those right after detours.
 void EntryDetours::mark_entry(const Position& before, int32_t begin) {
   tree_.prepare(before.rule);
   std::vector<int32_t> inside{begin};
@@ -53,7 +54,6 @@ void EntryDetours::mark_entry(const Position& before, int32_t begin) {
         if (visited.insert(to).second) inside.push_back(to);
         return;
       }
-      is_after_entry_[static_cast<size_t>(to)] = 1;
       if (tree_.cost(to) < tree_.cost(begin) || next_entry_cost(to, before.scopes) < tree_.cost(begin)) return;
       is_after_detour_[static_cast<size_t>(to)] = 1;
       any_ = true;
@@ -94,10 +94,8 @@ void EntryDetours::mark_avoiding() {
   for (size_t i = 0; i < open_entries_.size(); ++i) {
     if (!open_entries_[i]) continue;
     const auto from = static_cast<int32_t>(i);
-    for (const EffectEdge& edge : grammar_.effects_of(grammar_.positions[i])) {
-      const auto to = static_cast<size_t>(edge.to);
-      if (edge.effect.op == Effect::Keep && is_after_entry_[to] && !is_after_detour_[to]) avoiding.push_back(from);
-    }
+    for (const EffectEdge& edge : grammar_.effects_of(grammar_.positions[i]))
+      if (edge.effect.op == Effect::Keep && !is_after_detour_[static_cast<size_t>(edge.to)]) avoiding.push_back(from);
     each_next(from, -1, [&](int32_t to, bool) {
       if (open_entries_[static_cast<size_t>(to)]) sources[to].push_back(from);
     });

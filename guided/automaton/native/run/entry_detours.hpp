@@ -10,8 +10,9 @@
 // it can. So it contains finitely many entries: each of them brings the frame closer to its end.
 //
 // In: a grammar. Out: whether the end of an entry is a detour, and whether a thread in an entry may avoid it.
-// Cost: linear in the positions inside entries, once; a look-up for each frame of a thread. Nothing in grammars without
-// detours.
+// Cost: once for each position after which entries begin, linear in the positions inside these entries, and for each of
+// their ends in the positions up to the next entry. Then a look-up for each frame of a thread; nothing in grammars
+// without detours.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,7 @@ class EntryDetours {
   // By position. `open_entries_`: the entries that are open in the frame, as bits. `may_avoid_`: one of them may end
   // without being a detour.
   std::vector<uint64_t> open_entries_;
-  std::vector<uint8_t> may_avoid_, is_after_entry_, is_after_detour_;
+  std::vector<uint8_t> may_avoid_, is_after_detour_;
 };
 
 }  // namespace guided

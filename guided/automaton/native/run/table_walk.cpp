@@ -180,8 +180,8 @@ class TableWalk {
     return true;
   }
 
-  // Takes all tokens that consist of the character classes that loop at a point. Takes none and returns false if there
-  // are none, or if the table could not drop single ones of them later.
+  // Takes all tokens that consist of the character classes that loop at a point, and returns true. Returns false without
+  // taking any if there are no such tokens, or if the table could not drop single tokens of their set later.
   // `length`: the number of characters that lead to the loop.
   bool take_loop_set(int32_t loop_point, int32_t length) {
     const VisitedPoints::PointInfo info = points_.look_up(loop_point);

@@ -283,52 +283,48 @@ std::optional<bool> Uniqueness::has_seen_string(int32_t state, std::string_view 
 }
 
 std::pair<int, bool> Uniqueness::count_open_entries(int32_t state) const {
-  const int32_t scope = states_[state].scope;
-  int entry_count = 0;
-  auto has_known_entry = [&](int32_t current) {
-    return scopes_[current].start >= 0 && scopes_[current].start != kUnknownText;
-  };
-  for (int32_t current = scope; current >= 0; current = scopes_[current].is_nested ? scopes_[current].outer : -1)
-    entry_count += has_known_entry(current);
-  return {entry_count, scope >= 0 && has_known_entry(scope)};
+  int count = 0;
+  bool is_innermost = false;
+  each_open_entry(state, [&](int32_t scope) {
+    is_innermost |= scope == states_[state].scope;
+    return ++count > 0;
+  });
+  return {count, is_innermost};
 }
 
 int32_t Uniqueness::open_entry(int32_t state, int outer_count) const {
-  std::vector<int32_t> scopes;  // from the innermost
-  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].is_nested ? scopes_[scope].outer : -1)
-    if (scopes_[scope].start >= 0 && scopes_[scope].start != kUnknownText) scopes.push_back(scope);
-  const int64_t index = std::ssize(scopes) - 1 - outer_count;
-  return index < 0 ? -1 : scopes[static_cast<size_t>(index)];  // an entry does not change the state of its scope
+  int inner_count = count_open_entries(state).first - outer_count;
+  int32_t out = -1;
+  each_open_entry(state, [&](int32_t scope) {
+    if (--inner_count == 0) out = scope;  // an entry does not change the number of its scope
+    return inner_count > 0;
+  });
+  return out;
 }
 
 bool Uniqueness::may_become_seen(int32_t state) {
   const State m = states_[state];
   if (m.text == 0 || m.text == kUnknownText) return false;
   if (m.may_become_seen >= 0) return m.may_become_seen;
-  bool result = m.previous < 0 || states_[m.previous].may_become_seen != 0;
-  if (result) {
-    result = false;
-    for (int32_t scope = m.scope; scope >= 0 && !result; scope = scopes_[scope].outer) {
-      if (scopes_[scope].start >= 0 && scopes_[scope].start != kUnknownText)
-        result = scope_may_become_seen(scope, state);
-      if (!scopes_[scope].is_nested) break;
-    }
-  }
+  bool result = false;
+  if (m.previous < 0 || states_[m.previous].may_become_seen != 0)
+    each_open_entry(state, [&](int32_t scope) {
+      result = scope_may_become_seen(scope, state);
+      return !result;
+    });
   states_[state].may_become_seen = result;
   return result;
 }
 
 bool Uniqueness::may_become_seen_inside(int32_t state, int outermost) {
   if (outermost == 0) return may_become_seen(state);
-  const State m = states_[state];
   int entries_left = count_open_entries(state).first - outermost;
-  for (int32_t scope = m.scope; scope >= 0 && entries_left > 0;
-       scope = scopes_[scope].is_nested ? scopes_[scope].outer : -1) {
-    if (scopes_[scope].start < 0 || scopes_[scope].start == kUnknownText) continue;
-    if (scope_may_become_seen(scope, state)) return true;
-    --entries_left;
-  }
-  return false;
+  bool result = false;
+  each_open_entry(state, [&](int32_t scope) {
+    result = entries_left-- > 0 && scope_may_become_seen(scope, state);
+    return !result && entries_left > 0;
+  });
+  return result;
 }
 
 int32_t Uniqueness::representative(int32_t state) {

@@ -216,6 +216,13 @@ class Uniqueness {
   int32_t intern_scope(const Scope& scope);
   int32_t intern_seen(int32_t previous, int32_t value);
   int32_t enclosing_entry_start(const Scope& scope) const;
+  // Calls visit(scope) for the scopes of the entries that are being read and whose text is known, from the innermost
+  // one, until it returns false.
+  template <class Visit>
+  void each_open_entry(int32_t state, Visit&& visit) const {
+    for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].is_nested ? scopes_[scope].outer : -1)
+      if (scopes_[scope].start >= 0 && scopes_[scope].start != kUnknownText && !visit(scope)) return;
+  }
   static int32_t unknown_set_state(int32_t ended_count, bool has_begun) {
     return kUnknownSet + 2 * std::min(ended_count, 2) + has_begun;
   }
