@@ -3,9 +3,10 @@
     python -m benchmarks.scheduler_cost --sequences 64 256
 
 On a GPU, the host must finish its work for a batch while the device computes a pass. Here the model returns no logits,
-and tokens are drawn from the masks at random, which is not timed. In: 256 JSON Schemas and a vocabulary of 128,000
-tokens (scripts/gpu/inputs.py). Out: microseconds per sequence and step, the median of the steps in which all sequences
-decode, and microseconds per token of whole outputs. `constrained`: 256 tokens each; `tight`: 96, so budgets end texts.
+and tokens are drawn from the masks at random, which is not timed. The table of the choices is made, but not sent. In:
+256 JSON Schemas and a vocabulary of 128,000 tokens (scripts/gpu/inputs.py). Out: microseconds per sequence and step,
+the median of the steps in which all sequences decode, and microseconds per token of whole outputs. `constrained`: 256
+tokens each; `tight`: 96, so budgets end texts.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ import torch
 from guided.engine import answers
 from guided.engine.engine import Engine
 from guided.engine.runner import ModelRunner, cache_shape
+from guided.kernels.choice_table import make_choice_table
 from guided.kv.paged import PagedCache
 from guided.matching.bitmask import bits_of
 from guided.models.decoder import Decoder
 from guided.sampling.choice import Answer, Choice, Choose, ChosenToken
+from guided.sampling.prepared import PreparedChoices, PreparedTokens
 from guided.vocabulary.vocabulary import Vocabulary
 from scripts.gpu.decoding import Run, requests, start_all, take
 from scripts.gpu.inputs import TINY, VOCABULARY_SIZE, schemas, vocabulary
@@ -39,14 +42,18 @@ _KINDS: Final = {"free": 256, "constrained": 256, "tight": 96}  # tokens of an o
 class _RandomChoices:
     """Stands for tokens that a device is choosing. `seconds`: the time for all random choices so far."""
 
-    seconds = 0.0
+    seconds = seconds_per_row = 0.0
     rechosen_rows = ()
     rng = np.random.default_rng(0)
 
-    def __init__(self, requests: Sequence[Choose]) -> None:
+    def __init__(self, requests: Sequence[Choose], prepared: PreparedChoices | None = None) -> None:
+        choices = [choice for request in requests for choice in request.choices]
+        make_choice_table(choices, range(len(choices)), torch.device("cpu"), prepared)
         begin = perf_counter()
         self._rows = [[self._draw(choice) for choice in request.choices] for request in requests]
-        self.tokens = torch.zeros(sum(map(len, self._rows)), dtype=torch.int64)
+        rows = [] if prepared is None else [self._draw(prepared.make_choice(index)) for index in range(len(prepared))]
+        self.prepared_tokens = PreparedTokens.from_rows(rows) if rows else None
+        self.tokens = torch.zeros(len(choices) + len(rows), dtype=torch.int64)
         _RandomChoices.seconds += perf_counter() - begin
 
     def wait(self) -> list[Answer]:

@@ -73,7 +73,6 @@ class StepCounter(TorchDispatchMode):
         """Reset the counts."""
         self.operations.clear()
         self.sent = self.fetched = self.waits = 0
-        self._staged.clear()
 
     @property
     def launches(self) -> Counter[str]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from guided.engine import stepper
+from guided.engine import runs, stepper
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler, Task
 from guided.engine.sequence import Sequence
@@ -313,14 +313,20 @@ def task(number: int, constrained: bool) -> Task:
     return Task(Sequence(VOCABULARY, prompt, matcher, params, max_tokens=60, open_ended=free, logprobs=wanted))
 
 
-@pytest.mark.parametrize("run_ahead", [False, True], ids=["waiting", "ahead"])
+def can_run(number: int) -> bool:
+    """Whether `task(number)` has neither penalties nor log probabilities."""
+    return number % 3 != 0 and number % 4 != 3
+
+
+@pytest.mark.parametrize("kind", ["waiting", "ahead", "runs"])
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
 def test_a_step_of_the_scheduler_waits_once(
-    constrained: bool, run_ahead: bool, triton: bool, monkeypatch: pytest.MonkeyPatch
+    constrained: bool, kind: str, triton: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It runs ahead: it waits for the tokens of the previous step after it has launched the next pass."""
+    """If it runs ahead, it waits for the tokens of the previous step after it has launched the next pass."""
     monkeypatch.setattr(stepper, "SLOW_SECONDS", 1e9)  # operations on fake tensors take longer than on a device
-    launched = []
+    monkeypatch.setattr(runs, "MIN_RUNNING", 0 if kind == "runs" else 1000)
+    launched, run_ahead = [], kind != "waiting"
     for sequences in (12, draws(60)):
         with fake_cuda(triton=triton) as counter, torch.inference_mode():
             model = moved(ALL["qwen3"], fake_weights)
@@ -335,10 +341,12 @@ def test_a_step_of_the_scheduler_waits_once(
                     outcomes = scheduler.step()
                     assert not [error for _, error in outcomes if isinstance(error, Exception)]
                     # the first pass may be too large for a graph, and then sends each tensor separately; a pass that
-                    # runs ahead also sends which tokens it reads
-                    assert counter.sent <= (MAX_SENT + 7 if number == 0 else MAX_SENT + 2 * run_ahead)
+                    # runs ahead also sends which tokens it reads; the masks of runs are sent from where they are
+                    ahead = 2 * run_ahead + (kind == "runs")
+                    assert counter.sent <= (MAX_SENT + 7 if number == 0 else MAX_SENT + ahead)
                     assert (counter.fetched, counter.waits) == (1, int(number > 0 or not run_ahead))
             assert scheduler.running_count == sequences
+            assert len(scheduler._ahead.runs) == (sum(map(can_run, range(sequences))) if kind == "runs" else 0)
         launched.append(counter.launches)
     assert launched[0] == launched[1]
 

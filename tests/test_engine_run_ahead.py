@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import guided
 from guided.chat.template import CHATML, ChatTemplate
-from guided.engine import batch_matchers, masks
+from guided.engine import batch_matchers, masks, runs
 from guided.engine.engine import Engine
 from guided.engine.runner import Chunk, ModelRunner, TokensAhead, cache_shape
 from guided.engine.scheduler import Scheduler
@@ -130,11 +130,11 @@ def test_one_choice_that_fails_ends_alone(monkeypatch: pytest.MonkeyPatch) -> No
     """All requests of the call are repeated one by one, and so are the tokens that the next pass has read."""
     plain, broken = choose._choose_on_cpu, []
 
-    def refuse(requests):
+    def refuse(requests, prepared=None):
         if len(requests) > 1 and len(broken) < 3:
             broken.append(len(requests))
             raise GuidedError("a broken call")
-        return plain(requests)
+        return plain(requests, prepared)
 
     want = [drive(scheduler(False), [Task(free([at, 2]))])[0][-1].result.tokens for at in range(3)]
     monkeypatch.setattr(choose, "_choose_on_cpu", refuse)
@@ -196,9 +196,9 @@ def test_no_pending_choices_are_kept_whose_tasks_were_cancelled() -> None:
     batch, task = scheduler(True), Task(free([1, 2]))
     batch.add([task])
     batch.step()
-    assert batch._pending is not None
+    assert batch._ahead.pending is not None
     batch.cancel(task)
-    assert batch._pending is None and not batch
+    assert batch._ahead.pending is None and not batch
 
 
 def constrained_tasks(
@@ -222,6 +222,7 @@ def results_of(batch: Scheduler, tasks: list[Task]) -> list[tuple]:
 def test_matchers_of_a_large_batch_run_on_threads(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The results equal those of matchers that are called one after the other."""
     monkeypatch.setattr(batch_matchers, "_cores", lambda: cores)
+    monkeypatch.setattr(runs, "MIN_RUNNING", 1000)  # tests/test_engine_runs.py
     batch_matchers._pool.cache_clear()
     shares, advance = list[int](), batch_matchers._advance
 
@@ -240,6 +241,7 @@ def test_matchers_of_a_large_batch_run_on_threads(cores: int, monkeypatch: pytes
 
 def test_rows_of_a_batch_are_filled_before_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No mask is filled by a sequence on its own as long as enough sequences run."""
+    monkeypatch.setattr(runs, "MIN_RUNNING", 1000)
     filled, fill = list[bool](), masks.Masks.fill
     batch = scheduler(True, token_budget=200)
 

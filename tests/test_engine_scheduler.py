@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.engine import batch_matchers
+from guided.engine import batch_matchers, runs
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
@@ -145,6 +145,9 @@ def in_any_batch(
     """Requests arrive, are cancelled and are preempted. Those that finish have the same outputs as alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_matchers, "_MIN_MATCHERS", 1)  # threads run the matchers of the smallest batch
+        patch.setattr(runs, "MIN_RUNNING", rng.choice([1, 3]))
+        patch.setattr(runs, "USUAL_TOKENS", rng.choice([1, 2, 100]))
+        patch.setattr(runs, "MAX_TOKENS", rng.choice([3, 16]))
         in_this_batch(rng, cache, token_budget, model, dense, run_ahead, same or assert_same)
 
 

@@ -691,6 +691,36 @@ def advance_matchers(
         TypeError, ValueError, IndexError: the arguments do not fit together.
     """
 
+def advance_rows(
+    matchers: Sequence[Matcher],
+    bitmask: Any,
+    rows: Any,
+    tokens: Any,
+    max_tokens: Any,
+    has_ramp: Any,
+    statuses: Any,
+    seconds: Any,
+) -> None:
+    """
+    Run one step of each matcher, without the GIL: accept a token, and fill the row of the next choice.
+
+    Args:
+        matchers: all different.
+        bitmask: int32, shape (batch, words), C-contiguous, on the CPU. Written in place.
+        rows: int64 (n,), the row of each matcher, all different.
+        tokens: int64 (n,).
+        max_tokens: int64 (n,), the budget after the token, as for fill_next_token_bitmask.
+        has_ramp: bool (n,): whether a budget of which half is too small needs more rows, see _fill_under_budget.
+        statuses: uint8 (n,), written. 0: the token was not accepted. 1: it was; something is forced after it, or the
+            output has ended. 2: nothing is forced, but the row is not filled, or it is not enough: the budget removes
+            tokens, or the output has to end. 3: the row is filled. After an error, the status is that of the last part
+            without an error. The error is not raised: repeating what is missing usually raises it again.
+        seconds: float64 (n, 2), written: the wall time for the row, and the thread time of the step.
+
+    Raises:
+        TypeError, ValueError, IndexError: the arguments do not fit together.
+    """
+
 class CompiledComposition(Compiled):
     """A grammar that is composed of compiled parts."""
 

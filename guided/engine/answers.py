@@ -18,6 +18,7 @@ from guided.engine.step_requests import NO_DRAFTS, Draft
 from guided.kernels.choose import LaunchedChoices, answer, launch
 from guided.kernels.transfer import send
 from guided.sampling.choice import Answer, Choose
+from guided.sampling.prepared import PreparedChoices, PreparedTokens
 
 __all__ = ["Answers", "PendingChoices"]
 
@@ -38,13 +39,15 @@ class Answers(Generic[_Key]):
         except Exception:
             return [self._answer_alone(*request) for request in requests]
 
-    def launch(self, requests: Sequence[tuple[_Key, Choose]]) -> PendingChoices[_Key] | None:
-        """Start choosing one token for each request, without waiting.
+    def launch(
+        self, requests: Sequence[tuple[_Key, Choose]], prepared: PreparedChoices | None = None
+    ) -> PendingChoices[_Key] | None:
+        """Start choosing one token for each request and each prepared choice, without waiting.
 
         Return None if this fails; `answer_all` then returns the error.
         """
         try:
-            return PendingChoices(requests, self, launch([request for _, request in requests]))
+            return PendingChoices(requests, self, launch([request for _, request in requests], prepared))
         except Exception:
             return None
 
@@ -85,13 +88,21 @@ class _ChoiceAnswer(NamedTuple, Generic[_Key]):
 
 
 class PendingChoices(Generic[_Key]):
-    """Choices that the device is still computing: one token for each of several sequences."""
+    """Choices that the device is still computing: one token for each of several sequences, and prepared choices.
+
+    Attributes:
+        prepared_tokens: after `wait`, the tokens of the prepared choices; None if there are none, or if the joint call
+            failed.
+        seconds_per_row: after `wait`, the mean computation time of a choice.
+    """
 
     def __init__(
         self, requests: Sequence[tuple[_Key, Choose]], answers: Answers[_Key], launched_choices: LaunchedChoices
     ) -> None:
         self._requests, self._answers, self._launched_choices = requests, answers, launched_choices
         self._rows = {key: index for index, (key, _) in enumerate(requests)}
+        self.prepared_tokens: PreparedTokens | None = None
+        self.seconds_per_row = 0.0
 
     def __contains__(self, key: object) -> bool:
         return key in self._rows
@@ -99,18 +110,22 @@ class PendingChoices(Generic[_Key]):
     def __iter__(self) -> Iterator[_Key]:
         return iter(self._rows)
 
-    def tokens(self, keys: Sequence[_Key]) -> Tensor:
-        """The tokens of these sequences, int64 (keys,), on their device. `wait` may return other tokens for a few."""
-        tokens = self._launched_choices.tokens
-        return tokens[send([self._rows[key] for key in keys], torch.int64, tokens.device)]
+    def tokens(self, keys: Sequence[_Key], indices: Sequence[int] = ()) -> Tensor:
+        """The tokens of these sequences, then those of the prepared choices `indices`: int64 (keys + indices,), on
+        their device. `wait` may return other tokens for a few."""
+        tokens, first = self._launched_choices.tokens, len(self._requests)
+        rows = [*(self._rows[key] for key in keys), *(first + index for index in indices)]
+        return tokens[send(rows, torch.int64, tokens.device)]
 
     def wait(self) -> list[_ChoiceAnswer[_Key]]:
-        """Wait for the answers. If the joint call failed, retry each request on its own."""
+        """Wait for the answers to the requests. If the joint call failed, retry each request on its own."""
+        launched_choices = self._launched_choices
         try:
-            answers, rechosen_rows = self._launched_choices.wait(), self._launched_choices.rechosen_rows
+            answers, rechosen_rows = launched_choices.wait(), launched_choices.rechosen_rows
         except Exception:
             retried = self._answers.answer_all(self._requests)
             return [_ChoiceAnswer(key, reply, False) for (key, _), reply in zip(self._requests, retried, strict=True)]
+        self.prepared_tokens, self.seconds_per_row = launched_choices.prepared_tokens, launched_choices.seconds_per_row
         return [
             _ChoiceAnswer(key, reply, index not in rechosen_rows)
             for index, ((key, _), reply) in enumerate(zip(self._requests, answers, strict=True))

@@ -5,6 +5,8 @@ masks of the next choice unless tokens are forced first.
 
 `fill_masks`: In: the steppers before their next choice. The matchers whose masks are missing fill them.
 
+`advance_rows`: the same for sequences in runs (runs.py), whose numbers are in arrays.
+
 Out: nothing; the steppers know the results when they continue. The core works without the GIL, so for a batch of 256 on
 8 cores this takes a small part of a forward pass even under budgets. Errors are ignored here. The steppers repeat what
 is missing, and report them.
@@ -16,11 +18,15 @@ thread, and 3 us per matcher.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import cache
 from threading import Barrier
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from guided.automaton import _core
 from guided.engine.masks import MatcherStep, StepResult
@@ -28,12 +34,13 @@ from guided.engine.stepper import Stepper
 from guided.engine.threads import available_cores
 from guided.sampling.choice import Answer
 
-__all__ = ["accept_tokens", "fill_masks"]
+__all__ = ["accept_tokens", "advance_rows", "fill_masks"]
 
 _HELPERS: Final = 7  # threads in addition to the caller's
 _MIN_MATCHERS: Final = 8  # a thread is used only if it runs at least this many matchers
 
 _Step: TypeAlias = tuple[Stepper, MatcherStep]
+_Result = TypeVar("_Result")
 
 
 def accept_tokens(replies: Sequence[tuple[Stepper | None, Answer | Exception]]) -> None:
@@ -56,28 +63,58 @@ def fill_masks(steppers: Sequence[Stepper | None]) -> None:
         _run([(it, step) for it in steppers if it is not None and (step := it.next_matcher_step(None)) is not None])
 
 
+def advance_rows(
+    matchers: Sequence[_core.Matcher],
+    bits: npt.NDArray[np.int32],
+    rows: npt.NDArray[np.int64],
+    tokens: npt.NDArray[np.int64],
+    budgets: npt.NDArray[np.int64],
+    has_ramp: npt.NDArray[np.bool_],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float64]]:
+    """Call `_core.advance_rows` on several threads. Return the statuses and the seconds.
+
+    If the core refuses a call, the statuses of its matchers are 0.
+    """
+    statuses, seconds = np.zeros(len(matchers), np.uint8), np.zeros((len(matchers), 2))
+
+    def advance(share: slice) -> None:
+        with suppress(Exception):
+            _core.advance_rows(
+                matchers[share], bits, rows[share], tokens[share], budgets[share], has_ramp[share], statuses[share],
+                seconds[share],
+            )  # fmt: skip
+
+    _on_threads(len(matchers), advance)
+    return statuses, seconds
+
+
 def _run(steps: Sequence[_Step]) -> None:
-    """Divide the steps among threads, and record their results. Skips steps for which no thread can be started."""
-    count = min(_HELPERS + 1, _cores(), len(steps) // _MIN_MATCHERS)
-    if count < 1:
-        return
-    own_share, *shares = [steps[len(steps) * i // count : len(steps) * (i + 1) // count] for i in range(count)]
-    futures = list[Future[list[StepResult]]]()
+    """Divide the steps among threads, and record their results. Does nothing if there are few."""
+    if len(steps) >= _MIN_MATCHERS:
+        for share, results in _on_threads(len(steps), lambda share: _advance(steps[share])):
+            _record(steps[share], results)
+
+
+def _on_threads(count: int, work: Callable[[slice], _Result]) -> list[tuple[slice, _Result]]:
+    """Divide `count` items among threads. Return each share with its result. Skips shares for which no thread can be
+    started."""
+    threads = max(1, min(_HELPERS + 1, _cores(), count // _MIN_MATCHERS))
+    own_share, *shares = [slice(count * i // threads, count * (i + 1) // threads) for i in range(threads)]
+    futures = list[Future[_Result]]()
     try:
         for share in shares:
-            futures.append(_pool().submit(_advance, share))
+            futures.append(_pool().submit(work, share))
     except RuntimeError:  # no more threads can be started, or the interpreter is ending
         pass
     try:
-        _record(own_share, _advance(own_share))
+        results = [(own_share, work(own_share))]
     finally:
         try:
             wait(futures)  # the matchers are in use until then
         except BaseException:  # Ctrl+C
             wait(futures)
             raise
-    for share, future in zip(shares, futures, strict=False):
-        _record(share, future.result())
+    return results + [(share, future.result()) for share, future in zip(shares, futures, strict=False)]
 
 
 def _advance(steps: Sequence[_Step]) -> list[StepResult]:

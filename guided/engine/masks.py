@@ -16,6 +16,7 @@ for one sequence. `Masks._fill_in_python` does the same for matchers of other cl
 
 from __future__ import annotations
 
+from enum import IntEnum
 from time import perf_counter
 from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
@@ -29,7 +30,7 @@ from guided.matching.protocol import Matcher
 from guided.sampling.choice import Bits, Ramp
 from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Filled", "MaskRow", "Masks", "MatcherStep", "StepResult"]
+__all__ = ["Filled", "MaskRow", "Masks", "MatcherStep", "RowStatus", "StepResult"]
 
 _FILLING: Final = ("fill_next_token_bitmask", "budget_bound", "min_tokens_to_finish")
 _ACCEPTING: Final = ("accept_token", "forced_tokens", "is_terminated")
@@ -40,6 +41,15 @@ Filled: TypeAlias = tuple[bool, int, float]
 
 StepResult: TypeAlias = tuple[bool, bool, Filled | None, float]
 """The result of a step for one matcher, see `_core.advance_matchers`."""
+
+
+class RowStatus(IntEnum):
+    """How far a step of `_core.advance_rows` went."""
+
+    REJECTED = 0
+    ACCEPTED = 1
+    UNFORCED = 2
+    FILLED = 3
 
 
 class MaskRow(NamedTuple):
@@ -69,6 +79,9 @@ class Masks:
             and for the row without a budget.
         ramp: the largest penalty of the budget ramp; 0 disables it.
         open_ended: whether the text may end anywhere. Then it ends when the budget does, and there is no ramp.
+
+    Attributes:
+        has_ramp: whether there is a budget ramp.
     """
 
     def __init__(
@@ -83,7 +96,7 @@ class Masks:
     ) -> None:
         self.matcher, self._times, self._open_ended = matcher, times, open_ended
         self._max_penalty = 0.0 if open_ended else ramp
-        self._has_ramp = bool(self._max_penalty > 0)
+        self.has_ramp = bool(self._max_penalty > 0)
         self._all_tokens = row_of(vocabulary.size, slice(vocabulary.size))
         self._end_tokens = row_of(vocabulary.size, sorted(vocabulary.eos_token_ids))
         # For each position: the mask, the mask without a budget, and the tokens that the ramp makes less likely.
@@ -124,7 +137,7 @@ class Masks:
             self._accepted_effects = self.effects(token)  # the step overwrites the rows
         else:
             return None
-        arguments = (-1 if token is None else token, self._bits[0], tokens_left, self._has_ramp)
+        arguments = (-1 if token is None else token, self._bits[0], tokens_left, self.has_ramp)
         return MatcherStep(self._core_matcher, token, tokens_left, arguments)
 
     def record_step(self, step: MatcherStep, result: StepResult) -> None:
@@ -133,6 +146,27 @@ class Masks:
         if step.token is not None and is_accepted:
             self._accepted_token, self._is_unforced = step.token, is_unforced
         self._ready = None if filled is None else (step.tokens_left, filled)
+
+    @property
+    def core_matcher(self) -> _core.Matcher | None:
+        """The matcher, if the core does its work; None if it must be called from Python."""
+        return self._core_matcher if self._core_accepts else None
+
+    def record_run(self, bits: Bits, token: int, status: int, seconds: list[float], tokens_left: int) -> None:
+        """Record a run (runs.py): several steps of `_core.advance_rows`, of which the last one had the token `token`.
+
+        Args:
+            bits: the row of the next choice if the status is `RowStatus.FILLED`, otherwise that of the last one.
+            status: the status of the last step.
+            seconds: for each step, the time to fill the row.
+            tokens_left: the budget after the token.
+        """
+        self._bits[0, 0] = bits
+        self._times += seconds[:-1]
+        if status >= RowStatus.ACCEPTED:
+            self._accepted_token, self._accepted_effects = token, (0.0, False)
+            self._is_unforced = status >= RowStatus.UNFORCED
+            self._ready = (tokens_left, (False, 0, seconds[-1])) if status == RowStatus.FILLED else None
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next."""
@@ -157,7 +191,7 @@ class Masks:
         if ready is not None and ready[0] == tokens_left and row == 0:
             filled = ready[1]
         elif self._core_matcher is not None:
-            filled = self._core_matcher._fill_under_budget(self._bits[row], tokens_left, self._has_ramp)
+            filled = self._core_matcher._fill_under_budget(self._bits[row], tokens_left, self.has_ramp)
         else:
             filled = self._fill_in_python(self._bits[row], tokens_left)
         is_bound, shortest_length, seconds = filled
@@ -173,7 +207,7 @@ class Masks:
         """What `_core.Matcher._fill_under_budget` does."""
         shortest_length = 0
         is_bound, seconds = True, 0.0
-        if self._has_ramp:
+        if self.has_ramp:
             try:  # can the output be completed with half of the budget?
                 is_bound, seconds = self._fill_row(rows, 0, tokens_left // 2)
             except BudgetError:

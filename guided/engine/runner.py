@@ -21,7 +21,7 @@ from guided.engine.graphs import Capture, CudaCapture, StepGraphs
 from guided.errors import brief
 from guided.kernels.transfer import send
 from guided.kv.cache import CacheShape, KVCache, Lease
-from guided.kv.paged import PagedCache
+from guided.kv.paged import PagedCache, PagedPlan
 from guided.kv.quantised import QuantisedCache, packed_shape
 from guided.models.decoder import Decoder, caps_scores
 from guided.models.model import Model
@@ -66,11 +66,15 @@ class TokensAhead:
 
     Attributes:
         leases: the leases of the sequences, each with a position reserved for the token.
-        tokens: int64 (leases,), on the device.
+        tokens: int64 (leases + runs,), on the device.
+        tables, lengths: for each sequence in a run, its block ids, and its number of positions with the new one. The
+            paged cache does not know the tokens of its last positions yet.
     """
 
     leases: Sequence[Lease]
     tokens: Tensor
+    tables: Sequence[Sequence[int]] = ()
+    lengths: Sequence[int] = ()
 
 
 def cache_shape(model: Model) -> CacheShape:
@@ -140,14 +144,17 @@ class ModelRunner:
         kept_positions = [
             i for c, end in zip(all_chunks, accumulate(counts), strict=True) for i in range(end - c.keep, end)
         ]
-        batch = Batch(
-            tokens=[token for chunk in all_chunks for token in chunk.tokens],
-            counts=counts,
-            lengths=[c.lease.length + n for c, n in zip(all_chunks, counts, strict=True)],
-            kept_positions=kept_positions,
-            plan=self.cache.plan([chunk.lease for chunk in all_chunks], counts),
-            tokens_ahead=None if ahead is None else ahead.tokens,
-        )
+        tokens = [token for chunk in all_chunks for token in chunk.tokens]
+        lengths = [c.lease.length + n for c, n in zip(all_chunks, counts, strict=True)]
+        plan = self.cache.plan([chunk.lease for chunk in all_chunks], counts)
+        if ahead is not None and ahead.lengths:
+            assert isinstance(plan, PagedPlan)
+            plan, run_count = plan.with_single_tokens(ahead.tables, ahead.lengths), len(ahead.lengths)
+            kept_positions += range(len(tokens), len(tokens) + run_count)
+            tokens += [0] * run_count
+            counts += [1] * run_count
+            lengths += ahead.lengths
+        batch = Batch(tokens, counts, lengths, kept_positions, plan, None if ahead is None else ahead.tokens)
         logits = self.run(batch)
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)

@@ -34,13 +34,13 @@ from itertools import count
 from time import perf_counter
 from typing import Final
 
-import torch
 from torch import Tensor
 
-from guided.engine.answers import Answers, PendingChoices
-from guided.engine.batch_matchers import accept_tokens, fill_masks
-from guided.engine.long_chunks import SHORT_LENGTH, LongChunks, divide_tokens, first_in_order
-from guided.engine.runner import Chunk, ModelRunner, TokensAhead
+from guided.engine.answers import Answers
+from guided.engine.batch_matchers import fill_masks
+from guided.engine.long_chunks import SHORT_LENGTH, LongChunks, divide_tokens
+from guided.engine.run_ahead import RunAhead, TaskAnswer
+from guided.engine.runner import ModelRunner
 from guided.engine.step_requests import Draft, Forward, LogitRows
 from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
 from guided.engine.task import Outcome, Task
@@ -90,7 +90,7 @@ class Scheduler:
         self._answers = Answers[Task](draft)
         on_cuda = runner.model.device.type == "cuda"
         self.runs_ahead = runner.can_run_ahead and (on_cuda if run_ahead is None else run_ahead)
-        self._pending: PendingChoices[Task] | None = None
+        self._ahead = RunAhead(runner, self._answers, token_budget, max_running)
         self.preemptions = self.prefix_queries = self.prefix_hits = 0
 
     def __bool__(self) -> bool:
@@ -148,8 +148,6 @@ class Scheduler:
         for entry in [it for it in self._compiling if it[0] is task.future and all(other.is_done for other in it[1])]:
             self._compiling.remove(entry)
             entry[0].cancel()  # no effect once compilation has begun; its limits end it
-        if self._pending is not None and all(other.is_done for other in self._pending):
-            self._pending = None
 
     def step(self) -> list[tuple[Task, Outcome]]:
         """Admit tasks, run one forward pass, return the outcomes. The outcomes of a task are in order."""
@@ -157,15 +155,19 @@ class Scheduler:
         self._start_compiled_tasks()
         self._take_background_steps(0.0)
         self._admit()
-        ahead_tasks = self._reserve_ahead()
-        plan = self._plan(self.token_budget - len(ahead_tasks))
-        if plan or self._pending is not None:
-            self._run_pass(plan, ahead_tasks)
+        runs = self._ahead.runs
+        asked_tasks = [task for task in self._running if task not in runs]
+        ahead_tasks = self._ahead.reserve(asked_tasks)
+        plan = self._plan(asked_tasks, self.token_budget - len(runs) - len(ahead_tasks))
+        tasks, forward_seconds = list[Task](), 0.0
+        if plan or self._ahead.pending is not None:
+            tasks, forward_seconds = self._run_pass(plan, ahead_tasks)
         else:
             self._take_background_steps(_WAIT)
         seconds = perf_counter() - begin
-        for task in (*(task for task, _ in plan), *ahead_tasks):
+        for task in tasks:
             task.sequence.timings.total += seconds
+        runs.record_step(forward_seconds, seconds)
         out, self._outcomes = self._outcomes, []
         return out
 
@@ -211,23 +213,10 @@ class Scheduler:
                     self.prefix_hits += lease.length
             heappop(self._waiting)
 
-    def _reserve_ahead(self) -> list[Task]:
-        """Reserve a position for each task whose next pass starts before its token is known. Return these tasks."""
-        candidates = [task for task in self._pending or () if self._may_need_token(task)]
-        short_tasks = [task for task in self._running if 0 < task.unread <= SHORT_LENGTH] if candidates else []
-        if len(candidates) + sum(task.unread for task in short_tasks) > self.token_budget:
-            candidates = first_in_order(set(candidates), short_tasks, self.token_budget)
-        return [task for task in candidates if self._cache.reserve(task.open_lease, 1)]
-
-    def _may_need_token(self, task: Task) -> bool:
-        """Whether a task whose token is being chosen may need another token after it."""
-        is_slow = task.stepper is not None and task.stepper.is_slow
-        return not task.is_done and not is_slow and task.sequence.tokens_left > 1
-
-    def _plan(self, tokens_left: int) -> list[tuple[Task, int]]:
+    def _plan(self, asked_tasks: list[Task], tokens_left: int) -> list[tuple[Task, int]]:
         """Divide this step's remaining `tokens_left` tokens among the tasks, and reserve their positions."""
         plan = dict[Task, int]()
-        for task, token_count in divide_tokens(self._running, tokens_left, self._long_chunks):
+        for task, token_count in divide_tokens(asked_tasks, tokens_left, self._long_chunks):
             if not token_count or task.lease is None:
                 continue  # no lease: an earlier task has preempted it
             if self._reserve(task, token_count, plan):
@@ -251,7 +240,7 @@ class Scheduler:
         return True
 
     def _is_busy(self, task: Task) -> bool:
-        return task in self.background_steps or (self._pending is not None and task in self._pending)
+        return task in self._ahead or task in self.background_steps
 
     def _preempt(self, task: Task) -> None:
         """Drop a task's keys and values and put it back into the queue. It will read its tokens again."""
@@ -263,34 +252,37 @@ class Scheduler:
         self.preemptions += 1
 
     # ---- a forward pass
-    def _run_pass(self, plan: list[tuple[Task, int]], ahead_tasks: list[Task]) -> None:
+    def _run_pass(self, plan: list[tuple[Task, int]], ahead_tasks: list[Task]) -> tuple[list[Task], float]:
+        """Run a pass. Return the tasks that took part, without those whose runs continue, and the seconds to launch
+        it."""
         tasks = [task for task, _ in plan]
         chunks = [task.chunk(token_count) for task, token_count in plan]
         long_tokens = sum(token_count for task, token_count in plan if task.unread > SHORT_LENGTH)
         begin = perf_counter()
         try:
-            logits = self._forward(chunks, ahead_tasks)
+            logits = self._ahead.forward(chunks, ahead_tasks)
         except Exception as error:  # out of memory or a broken model: every task of the pass fails
-            for task in (*tasks, *ahead_tasks):
+            for task in (*tasks, *ahead_tasks, *self._ahead.runs):
                 self._finish(task, error)
-            self._take_pending_choices([])
-            return
+            self._continue_with_tokens(self._ahead.take([], 0))
+            return tasks, 0.0
         seconds = perf_counter() - begin
         self._long_chunks.record(seconds, long_tokens)
-        wasted_tasks = self._take_pending_choices(ahead_tasks)
-        tasks += ahead_tasks
+        rows, row_count = dict[Task, LogitRows](), 0
+        for task, chunk in zip(tasks, chunks, strict=True):
+            rows[task] = LogitRows(logits, row_count, chunk.keep)
+            row_count += chunk.keep
+        read_rows = self._continue_with_tokens(self._ahead.take(ahead_tasks, row_count))
+        rows |= {task: LogitRows(logits, row, 1) for task, row in read_rows.items()}
         if self.runs_ahead:  # the accelerator is still computing, and the first access to the logits will wait for it
-            fill_masks([task.stepper for task in tasks if task not in wasted_tasks])
-        for task in (task for task in tasks if task not in wasted_tasks):
+            fill_masks([task.stepper for task in rows])
+        for task in rows:
             self._fill_mask(task)
-        counts, first_row = [*(chunk.keep for chunk in chunks), *(1 for _ in ahead_tasks)], 0
-        assert len(logits) == sum(counts), f"{len(logits)} rows of logits, not {sum(counts)}"
-        for task, row_count in zip(tasks, counts, strict=True):
-            if task not in wasted_tasks:
-                task.sequence.timings.add_forward(seconds, is_prompt=not task.sequence.prompt_is_read)
-                self._collect_logits(task, LogitRows(logits, first_row, row_count))
-            first_row += row_count
-        self._answer_requests()
+        for task, task_rows in rows.items():
+            task.sequence.timings.add_forward(seconds, is_prompt=not task.sequence.prompt_is_read)
+            self._collect_logits(task, task_rows)
+        self._answer_requests(logits)
+        return list(dict.fromkeys((*rows, *ahead_tasks))), seconds
 
     def _collect_logits(self, task: Task, rows: LogitRows) -> None:
         """Collect the logits of a pass. Once the task has all the logits that it needs, continue it."""
@@ -302,30 +294,21 @@ class Scheduler:
             self._fork_followers(task, rows)
             self._continue_task(task, rows)
 
-    def _forward(self, chunks: list[Chunk], ahead_tasks: list[Task]) -> Tensor:
-        """Run a pass over chunks, and over the tokens that are being chosen for `ahead_tasks`. Return the logits."""
-        if not ahead_tasks or self._pending is None:
-            return self.runner.step(chunks) if chunks else torch.empty(0, 0)
-        leases = [task.open_lease for task in ahead_tasks]
-        return self.runner.step(chunks, TokensAhead(leases, self._pending.tokens(ahead_tasks)))
-
-    def _take_pending_choices(self, ahead_tasks: list[Task]) -> set[Task]:
-        """Wait for the pending choices, and continue their tasks. Return the tasks that ran ahead in vain."""
-        wasted_tasks, pending = set(ahead_tasks), self._pending
-        self._pending = None
-        answers = pending.wait() if pending is not None else []
-        accept_tokens([(task.stepper, answer) for task, answer, _ in answers if not task.is_done])
-        for task, answer, was_read in answers:
+    def _continue_with_tokens(self, answers: Items[TaskAnswer]) -> dict[Task, int]:
+        """Continue tasks with their tokens. Return those whose next request is for logits that a pass has computed,
+        with the row."""
+        rows = dict[Task, int]()
+        for task, answer, row in answers:
             if isinstance(answer, Exception):
                 self._finish(task, answer)
             elif task.stepper is not None and not task.is_done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)
-                tokens = [row.token for row in answer.rows if isinstance(row, ChosenToken)]
-                if task in wasted_tasks and was_read and outcome.request == Forward(tokens):
+                tokens = [choice.token for choice in answer.rows if isinstance(choice, ChosenToken)]
+                if row is not None and outcome.request == Forward(tokens):
                     self._cache.advance(task.open_lease, tokens)
-                    wasted_tasks.discard(task)
-        return wasted_tasks
+                    rows[task] = row
+        return rows
 
     def _fill_mask(self, task: Task) -> None:
         if task.stepper is None or task.stepper.is_slow:
@@ -358,28 +341,20 @@ class Scheduler:
         else:
             self._process_outcome(task, task.stepper.advance(rows))
 
-    def _answer_requests(self) -> None:
-        """Answer the requests of all sequences together, until each of them needs a forward pass or has ended."""
+    def _answer_requests(self, logits: Tensor) -> None:
+        """Answer the requests of all sequences together, until each of them needs a forward pass or has ended.
+
+        `logits`: those of the last pass.
+        """
+        if self.runs_ahead:
+            self._requests, answers = self._ahead.launch(self._requests, logits, len(self._running))
+            self._continue_with_tokens(answers)
         while self._requests:
             requests, self._requests = self._requests, []
-            if self.runs_ahead:
-                requests = self._launch_choices(requests)
-            for (task, _), answer in zip(requests, self._answers.answer_all(requests), strict=True):
-                if isinstance(answer, Exception):
-                    self._finish(task, answer)
-                elif task.stepper is not None and not task.is_done:
-                    self._process_outcome(task, task.stepper.advance(answer))
-
-    def _launch_choices(self, requests: list[tuple[Task, Choose | Draft]]) -> list[tuple[Task, Choose | Draft]]:
-        """Start choosing the tokens of tasks that can run ahead. Return the requests of the others."""
-        independent = [
-            (task, request)
-            for task, request in requests
-            if isinstance(request, Choose) and len(request.choices) == 1 and task.sequence.can_run_ahead
-        ]
-        if independent and self._pending is None:
-            self._pending = self._answers.launch(independent)
-        return [pair for pair in requests if self._pending is None or pair[0] not in self._pending]
+            replies = self._answers.answer_all(requests)
+            self._continue_with_tokens(
+                [TaskAnswer(task, reply) for (task, _), reply in zip(requests, replies, strict=True)]
+            )
 
     def _process_outcome(self, task: Task, outcome: StepOutcome) -> None:
         """Deliver the events of a step, and queue the task's next request."""
@@ -406,6 +381,7 @@ class Scheduler:
             return
         task.is_done = True
         self._answers.forget(task)
+        self._ahead.forget(task)
         if error is not None:
             self._outcomes.append((task, error))
         if task.stepper is not None and task not in self.background_steps:

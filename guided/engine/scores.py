@@ -16,7 +16,7 @@ from guided.engine.fields import ChoiceRecord
 from guided.engine.result import BudgetBound
 from guided.engine.step_requests import Forward, LogitRows, Steps
 from guided.matching.matcher import GrammarMatcher
-from guided.sampling.choice import ChosenToken
+from guided.sampling.choice import ChosenToken, RunTokens
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs, token_logprobs
 from guided.sampling.sampler import log_mass
 from guided.vocabulary.vocabulary import Vocabulary
@@ -69,6 +69,13 @@ class Scores:
         self.removed_log_masses.append(choice.removed - penalty)
         self.logprobs.append(choice.logprob)
         self.preferred.append(choice.preferred)
+
+    def add_run(self, run: RunTokens) -> None:
+        """Record the choices of a run, which a budget does not affect."""
+        self.budget_masses += [None] * len(run.tokens)
+        self.removed_log_masses += run.removed
+        self.logprobs += run.logprobs
+        self.preferred += run.preferred
 
     def record(self, starts: Sequence[int], regions: GrammarMatcher | None) -> ChoiceRecord:
         """The recorded choices. `starts`: the offset at which the text of each token begins; `regions`: the matcher

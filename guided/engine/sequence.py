@@ -127,8 +127,7 @@ class Sequence:
             drafts = 0
         self.transcript = Transcript(vocabulary, stops, is_reasoning=self.gate is not None, skip=len(self.healed))
         self.result_positions: set[int] = set()  # positions of tool-result tokens in the output
-        self.scores = Scores(vocabulary, logprobs)
-        self.timings = Timings()
+        self.scores, self.timings = Scores(vocabulary, logprobs), Timings()
         self.open_ended, self.cut = open_ended, False  # cut: whether only the budget forced the end
         self.masks: Masks | None = None
         if matcher is not None:
@@ -173,8 +172,7 @@ class Sequence:
             drafts, is_settled = list[int](), False
             if self.finish_reason is None and self.max_drafts:
                 drafts, is_settled = yield from self.draft()
-            needs_choice = not is_settled
-            scored_count = len(forced) if self.score_forced else 0
+            needs_choice, scored_count = not is_settled, len(forced) if self.score_forced else 0
             self.is_choosing = not drafts and self.finish_reason is None
             logits = yield Forward([*unread, *forced, *drafts], scored_count + 1 + len(drafts), forget_count)
             assert isinstance(logits, LogitRows)
@@ -218,10 +216,8 @@ class Sequence:
         yield replace(event, result=self.result())
 
     def fill_mask(self) -> None:
-        """Fill the mask of the next choice while the model runs.
-
-        Does nothing if there are drafts: then only the mask after the last draft is missing, and it may not be needed.
-        """
+        """Fill the mask of the next choice while the model runs. Does nothing if there are drafts: then only the mask
+        after the last draft is missing, and it may not be needed."""
         if self.masks is not None and self.is_choosing:
             self.masks.fill(self.budget(0))
 
@@ -337,6 +333,10 @@ class Sequence:
 
     def take_choices(self, answer: Answer, drafts: list[int]) -> int:
         """Append the chosen tokens, up to the first that differs from its draft. Return how many drafts were right."""
+        if (run := answer.run) is not None:
+            self.timings.sample += [run.seconds] * len(run.tokens)
+            self.scores.add_run(run)
+            self.transcript.append_run(run.tokens)
         accepted_count = 0
         for index, choice in enumerate(answer.rows):
             if isinstance(choice, GuidedError):

@@ -86,7 +86,7 @@ class Stepper:
             return
         begin = _clock.begin()
         sequence.fill_mask()
-        self._record_duration(_clock.end(begin))
+        self.record_duration(_clock.end(begin))
 
     def next_matcher_step(self, reply: Answer | None) -> MatcherStep | None:
         """What the core can do for the matcher; None if there is nothing, or it must be done in Python.
@@ -108,7 +108,7 @@ class Stepper:
         if self.sequence.masks is not None:
             self.sequence.masks.record_step(step, result)
         if (seconds := result[-1]) > SLOW_SECONDS:
-            self._record_duration(seconds)
+            self.record_duration(seconds)
 
     def close(self) -> None:
         """End the sequence. Must not be called during a step."""
@@ -125,10 +125,11 @@ class Stepper:
             return StepOutcome(events)
         except Exception as error:
             return StepOutcome(events, error=error)
-        self._record_duration(_clock.end(begin))
+        self.record_duration(_clock.end(begin))
         return StepOutcome(events, yielded)
 
-    def _record_duration(self, seconds: float) -> None:
+    def record_duration(self, seconds: float) -> None:
+        """Record how long a step took."""
         self._quick_steps = 0 if seconds > SLOW_SECONDS else self._quick_steps + 1
         self.is_slow = self._quick_steps == 0 or (self.is_slow and self._quick_steps < _QUICK_STEPS)
 

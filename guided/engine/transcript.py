@@ -91,6 +91,21 @@ class Transcript:
             self.stop_match = match
             self._truncate(self._search_start + (match.end if self._stops.includes_stop else match.begin))
 
+    def append_run(self, tokens: Sequence[int]) -> None:
+        """Append sampled tokens, like `append` with each of them, to a text without stops."""
+        assert not self.has_text_stops
+        pieces, length = list[str](), len(self.text)
+        for token in tokens:
+            self.starts.append(length)
+            data = self._vocabulary.token_bytes(token) or b""
+            pieces.append(piece := self._utf8.decode(data[self._bytes_to_skip :]))
+            self._bytes_to_skip = max(0, self._bytes_to_skip - len(data))
+            length += len(piece)
+        self.text += "".join(pieces)
+        self.tokens += tokens
+        self.token_masks += [1] * len(tokens)
+        self.logprobs += [None] * len(tokens)
+
     def _bytes_of(self, tokens: Sequence[int]) -> bytes:
         if len(tokens) == 1:  # usual, and `decode` takes four times as long
             return self._vocabulary.token_bytes(tokens[0]) or b""

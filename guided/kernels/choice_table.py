@@ -1,16 +1,17 @@
 """Sends the choices of a batch to a device, as tensors in one copy.
 
-In: some `Choice`s, and the row of logits of each. Out: a `ChoiceTable`: a column for each numeric parameter of a
-choice, the bitmasks, and the ids in penalties, bias and bans. A choice refers to its bitmasks by row number. The rows
-`EVERYTHING` and `NOTHING` always exist.
+In: some `Choice`s with the row of logits of each, and choices whose parameters are in arrays already. Out: a
+`ChoiceTable`: a column for each numeric parameter of a choice, the bitmasks, and the ids in penalties, bias and bans. A
+choice refers to its bitmasks by row number. The rows `EVERYTHING` and `NOTHING` always exist.
 
 Cost: one asynchronous copy. Each bitmask is copied once on the host (16 KB for 128,256 tokens). Each choice takes a few
-more microseconds, mostly for the hash from which its uniform number comes.
+more microseconds, mostly for the hash from which its uniform number comes. Prepared choices need none of this: their
+bitmasks are sent from where they are, in a second copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from guided.kernels.transfer import Rows, send_arrays
 from guided.sampling.choice import Bits, Choice
+from guided.sampling.prepared import PreparedChoices
 from guided.sampling.sampler import MAX_TEMPERATURE, MIN_TEMPERATURE, uniform
 
 __all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "make_choice_table"]
@@ -30,6 +32,12 @@ NOTHING: Final = 1
 _DOUBLES: Final = ("uniform", "top_p")
 _INTS: Final = ("row", "allowed", "specified", "ramped", "permitted", "slot", "top_k", "raw")
 _FLOATS: Final = ("ramp", "scale", "min_p", "repetition", "presence", "frequency")
+_COLUMNS: Final[Mapping[str, tuple[tuple[str, ...], type[np.number[Any]]]]] = {
+    "doubles": (_DOUBLES, np.float64),
+    "ints": (_INTS, np.int32),
+    "floats": (_FLOATS, np.float32),
+}
+"""The name of an array -> its columns, and its type. `_list_numbers` returns the numbers in this order."""
 _LISTS: Final = {"banned": None, "ends": None, "biased": "bias", "seen": "counts"}
 """The lists of ids in `Changes` -> the names of the lists with a number for each id, if any."""
 _PAIR_FIELDS: Final = ("choice", "id", "number", "start")
@@ -103,13 +111,15 @@ class ChoiceTable:
     sorts: Tensor
 
 
-def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: torch.device) -> ChoiceTable:
-    """Make the table of `choices` on `device`. Choice i uses row `rows[i]` of the logits.
+def make_choice_table(
+    choices: Sequence[Choice], rows: Sequence[int], device: torch.device, prepared: PreparedChoices | None = None
+) -> ChoiceTable:
+    """Make the table of `choices`, then those in `prepared`, on `device`. Choice i uses row `rows[i]` of the logits.
 
     Raises:
         ValueError: the choices have vocabularies of different sizes, or a bitmask does not have one bit per token.
     """
-    size = choices[0].size
+    size = prepared.size if prepared is not None else choices[0].size
     if any(choice.size != size for choice in choices):
         raise ValueError("the choices have vocabularies of different sizes")
     masks = _Masks(size)
@@ -119,20 +129,25 @@ def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: to
         _list_numbers(choice, row, slots.get(index, -1), masks)
         for index, (choice, row) in enumerate(zip(choices, rows, strict=True))
     ]
-    arrays: dict[str, npt.NDArray[Any] | Rows] = {
-        "doubles": _transpose([numbers[0] for numbers in choice_numbers], np.float64),
-        "ints": _transpose([numbers[1] for numbers in choice_numbers], np.int32),
-        "floats": _transpose([numbers[2] for numbers in choice_numbers], np.float32),
-        "masks": masks.rows,
-    }
+    prepared_columns = None if prepared is None else _prepared_columns(prepared, first_mask=len(masks.rows))
+    count = len(choices) + (0 if prepared is None else len(prepared))
+    arrays: dict[str, npt.NDArray[Any] | Rows] = {"masks": masks.rows}
+    for part, (kind, (names, dtype)) in enumerate(_COLUMNS.items()):
+        numbers = [parts[part] for parts in choice_numbers]
+        arrays[kind] = _transpose(numbers, names, dtype, count, prepared_columns)
+    if prepared is not None:
+        for name, added in (("thinned", prepared.thinned), ("sorts", prepared.sorts)):
+            subsets[name] += (added + len(choices)).tolist()
     arrays |= {name: np.array(indices, np.int32) for name, indices in subsets.items()}
-    lists = _build_id_lists(choices) if subsets["changed"] else {}
+    lists = _build_id_lists(choices, count) if subsets["changed"] else {}
     for name, arrays_by_field in lists.items():
         arrays |= {f"{name} {field_name}": array for field_name, array in arrays_by_field.items()}
     tensors = send_arrays(arrays, device)
+    if prepared is not None and (used := int(prepared.mask.max(initial=-1)) + 1):
+        tensors["masks"] = torch.cat([tensors["masks"], prepared.masks[:used].to(device, non_blocking=True)])
     columns: dict[str, Any] = {}
-    for kind, names in (("doubles", _DOUBLES), ("ints", _INTS), ("floats", _FLOATS)):
-        columns |= dict(zip(names, tensors[kind][:, : len(choices)], strict=True))
+    for kind, (names, _) in _COLUMNS.items():
+        columns |= dict(zip(names, tensors[kind][:, :count], strict=True))
     no_pairs = Pairs(tensors["ints"][0, :0], tensors["ints"][0, :0], tensors["floats"][0, :0], tensors["ints"][0, :0])
     for name in _LISTS:
         columns[name] = (
@@ -142,11 +157,47 @@ def make_choice_table(choices: Sequence[Choice], rows: Sequence[int], device: to
     return ChoiceTable(size, tensors["masks"], **columns)
 
 
-def _transpose(choice_numbers: Sequence[tuple[float, ...]], dtype: type[np.number[Any]]) -> npt.NDArray[Any]:
-    """Transpose the numbers: a row for each column, padded so that each row begins at an aligned address."""
-    out = np.zeros((len(choice_numbers[0]), -(-len(choice_numbers) // _ALIGNMENT) * _ALIGNMENT), dtype)
-    out[:, : len(choice_numbers)] = np.array(choice_numbers, dtype).T
+def _transpose(
+    choice_numbers: Sequence[tuple[float, ...]],
+    names: Sequence[str],
+    dtype: type[np.number[Any]],
+    count: int,
+    prepared_columns: Mapping[str, npt.NDArray[Any] | float] | None,
+) -> npt.NDArray[Any]:
+    """Transpose the numbers: a row for each column, padded so that each row begins at an aligned address. The numbers
+    of prepared choices come last."""
+    out = np.zeros((len(names), -(-count // _ALIGNMENT) * _ALIGNMENT), dtype)
+    first = len(choice_numbers)
+    if choice_numbers:
+        out[:, :first] = np.array(choice_numbers, dtype).T
+    if prepared_columns is not None:
+        for row, name in zip(out, names, strict=True):
+            row[first:count] = prepared_columns[name]
     return out
+
+
+def _prepared_columns(prepared: PreparedChoices, first_mask: int) -> dict[str, npt.NDArray[Any] | float]:
+    """The columns of prepared choices: arrays, or one number for all. `first_mask`: the row of their first bitmask."""
+    allowed = np.where(prepared.mask < 0, EVERYTHING, prepared.mask + first_mask)
+    repetition, presence, frequency = _NO_CHANGES
+    return {
+        "uniform": prepared.uniform,
+        "top_p": prepared.top_p,
+        "row": prepared.row,
+        "allowed": allowed,
+        "specified": allowed,
+        "ramped": NOTHING,
+        "permitted": EVERYTHING,
+        "slot": -1,
+        "top_k": prepared.top_k,
+        "raw": 1,
+        "ramp": 0.0,
+        "scale": prepared.scale,
+        "min_p": prepared.min_p,
+        "repetition": repetition,
+        "presence": presence,
+        "frequency": frequency,
+    }
 
 
 class _Masks:
@@ -197,19 +248,20 @@ def _list_numbers(
     )
 
 
-def _build_id_lists(choices: Sequence[Choice]) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """The arrays of `Pairs` for each list of ids, named as in `_PAIR_FIELDS`."""
+def _build_id_lists(choices: Sequence[Choice], count: int) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """The arrays of `Pairs` for each list of ids, named as in `_PAIR_FIELDS`. `count`: with the prepared choices, which
+    have no lists."""
     lists_by_name = dict[str, dict[str, npt.NDArray[Any]]]()
     for name, weight in _LISTS.items():
-        ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(len(choices), np.int64)
+        ids, numbers, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.float32)], np.zeros(count, np.int64)
         for index, choice in enumerate(choices):
-            if choice.changes is None or not (count := len(own_ids := getattr(choice.changes, name))):
+            if choice.changes is None or not (id_count := len(own_ids := getattr(choice.changes, name))):
                 continue
-            counts[index] = count
+            counts[index] = id_count
             ids.append(np.asarray(own_ids, np.int32))
-            numbers.append(np.zeros(count, np.float32) if weight is None else getattr(choice.changes, weight))
+            numbers.append(np.zeros(id_count, np.float32) if weight is None else getattr(choice.changes, weight))
         lists_by_name[name] = {
-            "choice": np.repeat(np.arange(len(choices), dtype=np.int32), counts),
+            "choice": np.repeat(np.arange(count, dtype=np.int32), counts),
             "id": np.concatenate(ids),
             "number": np.concatenate(numbers, dtype=np.float32),
             "start": np.concatenate([[0], counts.cumsum()]).astype(np.int32),

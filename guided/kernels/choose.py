@@ -20,6 +20,7 @@ from guided.kernels import _kernels
 from guided.kernels.choose_device import DeviceChoices
 from guided.sampling.choice import Answer, Changes, Choice, Choose, ChosenToken, all_banned_error
 from guided.sampling.logprobs import TokenLogprobs
+from guided.sampling.prepared import PreparedChoices, PreparedTokens
 from guided.sampling.sampler import refusal, uniform
 
 __all__ = ["LaunchedChoices", "answer", "launch"]
@@ -33,8 +34,9 @@ def answer(requests: Sequence[Choose]) -> list[Answer]:
     return launch(requests).wait()
 
 
-def launch(requests: Sequence[Choose]) -> LaunchedChoices:
-    """Start choosing a token for each row of each request. On a CPU, this call chooses the tokens before it returns.
+def launch(requests: Sequence[Choose], prepared: PreparedChoices | None = None) -> LaunchedChoices:
+    """Start choosing a token for each row of each request, and for each prepared choice. On a CPU, this call chooses
+    the tokens before it returns.
 
     Raises:
         ValueError: the choices do not fit the rows, or logits have the wrong shape or type.
@@ -50,21 +52,32 @@ def launch(requests: Sequence[Choose]) -> LaunchedChoices:
         if not (max_first == 0 if first is None else 0 <= first <= max_first):
             description = f"{len(choices)} choices from {logits.dtype} of shape {tuple(logits.shape)}"
             raise ValueError(f"cannot make {description}" + ("" if first is None else f" from row {first}"))
-    on_cpu = all(tensor.is_cpu for tensor in tensors.values())
-    chosen_tokens = _choose_on_cpu(requests) if on_cpu else DeviceChoices(requests)
-    return LaunchedChoices(requests, chosen_tokens, perf_counter() - begin)
+    on_cpu = all(tensor.is_cpu for tensor in tensors.values()) and (prepared is None or prepared.logits.is_cpu)
+    chosen_tokens = _choose_on_cpu(requests, prepared) if on_cpu else DeviceChoices(requests, prepared)
+    prepared_count = 0 if prepared is None else len(prepared)
+    return LaunchedChoices(requests, prepared_count, chosen_tokens, perf_counter() - begin)
 
 
 class LaunchedChoices:
-    """The tokens of a batch, while a device may still be choosing them."""
+    """The tokens of a batch, while a device may still be choosing them.
 
-    def __init__(self, requests: Sequence[Choose], rows: Rows | DeviceChoices, seconds: float) -> None:
+    Attributes:
+        seconds_per_row: after `wait`, the computation time divided by the number of choices.
+    """
+
+    seconds_per_row = 0.0
+
+    def __init__(
+        self, requests: Sequence[Choose], prepared_count: int, rows: Rows | DeviceChoices, seconds: float
+    ) -> None:
         self._requests, self._rows, self._seconds = requests, rows, seconds
+        self._first_prepared = sum(len(choices) for _, choices, _ in requests)
+        self._count = self._first_prepared + prepared_count
 
     @property
     def tokens(self) -> Tensor:
-        """The token of each row, int64 (rows,), on the device of the logits. The device may still be choosing the
-        tokens.
+        """The token of each row, then of each prepared choice, int64, on the device of the logits. The device may still
+        be choosing the tokens.
 
         The token is arbitrary in rows without a possible token and in `rechosen_rows`.
         """
@@ -81,15 +94,26 @@ class LaunchedChoices:
         """Wait for the answers, one for each request."""
         begin = perf_counter()
         rows = self._rows.wait() if isinstance(self._rows, DeviceChoices) else self._rows
-        seconds_per_row = (self._seconds + perf_counter() - begin) / max(1, len(rows))
+        self.seconds_per_row = (self._seconds + perf_counter() - begin) / max(1, self._count)
         out, first = list[Answer](), 0
         for _, choices, _ in self._requests:
-            out.append(Answer(rows[first : first + len(choices)], seconds_per_row * len(choices)))
+            out.append(Answer(rows[first : first + len(choices)], self.seconds_per_row * len(choices)))
             first += len(choices)
         return out
 
+    @property
+    def prepared_tokens(self) -> PreparedTokens | None:
+        """After `wait`, the tokens of the prepared choices, if there are any."""
+        if isinstance(self._rows, DeviceChoices):
+            return self._rows.prepared_tokens
+        rows = self._rows[self._first_prepared :]
+        return PreparedTokens.from_rows(rows) if rows else None
 
-def _choose_on_cpu(requests: Sequence[Choose]) -> Rows:
+
+def _choose_on_cpu(requests: Sequence[Choose], prepared: PreparedChoices | None = None) -> Rows:
+    """The rows of the requests, then those of the prepared choices."""
+    if prepared is not None:
+        requests = [*requests, *prepared.requests(range(len(prepared)))]
     # id of the logits -> a contiguous tensor, its address, and the stride (in bytes) and width of a row
     tensor_by_id = dict[int, tuple[Tensor, int, int, int]]()
     choices, rows = list[Choice](), list[Any]()

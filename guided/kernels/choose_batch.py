@@ -20,11 +20,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from guided.kernels.choice_table import ChoiceTable, Pairs
 from guided.sampling.choice import Choice
+from guided.sampling.prepared import PreparedChoices
 
 __all__ = ["FIRST_LOOK", "Column", "NeededOperations", "choose_batch"]
 
@@ -82,18 +84,28 @@ class NeededOperations:
     has_masked_scores: bool
 
     @classmethod
-    def from_choices(cls, choices: Sequence[Choice], *, sort_all: bool = False) -> NeededOperations:
+    def from_choices(
+        cls, choices: Sequence[Choice], prepared: PreparedChoices | None = None, *, sort_all: bool = False
+    ) -> NeededOperations:
         """The operations that these choices need. `sort_all`: sort all tokens."""
-        size = choices[0].size
+        size = prepared.size if prepared is not None else choices[0].size
         sampled_choices = [choice for choice in choices if choice.params.temperature]
-        max_top_k = max((choice.top_k for choice in sampled_choices if choice.needs_sorting), default=None)
+        sorted_top_ks = [choice.top_k for choice in sampled_choices if choice.needs_sorting]
+        draws_from_all = any(not choice.needs_sorting for choice in sampled_choices)
+        has_min_p = any(choice.params.min_p for choice in sampled_choices)
+        if prepared is not None:
+            sorts = prepared.sorts
+            sorted_top_ks += prepared.top_k[sorts].tolist()
+            draws_from_all |= int(np.count_nonzero(prepared.scale)) > len(sorts)
+            has_min_p |= len(prepared.thinned) > 0
+        max_top_k = max(sorted_top_ks, default=None)
         first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _ALIGNMENT) * _ALIGNMENT)
         return cls(
             has_changes=any(choice.changes is not None for choice in choices),
             first_look=size if sort_all else min(size, first_look),
-            draws_from_all=any(not choice.needs_sorting for choice in sampled_choices),
-            has_min_p=any(choice.params.min_p for choice in sampled_choices),
-            top=max(min(choice.logprobs or 0, size) for choice in choices),
+            draws_from_all=draws_from_all,
+            has_min_p=has_min_p,
+            top=max((min(choice.logprobs or 0, size) for choice in choices), default=0),
             has_masked_scores=any(not choice.raw and choice.logprobs is not None for choice in choices),
         )
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import exp, inf, isfinite
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -26,6 +28,7 @@ from guided.matching.bitmask import is_allowed
 from guided.packages import triton_function
 from guided.sampling.choice import Choice, Choose, ChosenToken, all_banned_error
 from guided.sampling.logprobs import TokenLogprobs
+from guided.sampling.prepared import PreparedChoices, PreparedTokens
 from guided.sampling.sampler import refusal
 
 __all__ = ["DeviceChoices", "Kernel", "kernels_for"]
@@ -38,12 +41,14 @@ class _LaunchedBatch(NamedTuple):
     """The choices that one launch makes.
 
     Attributes:
-        indices: the indices of these choices among all choices.
+        indices: the indices of these choices among all choices. Prepared choices come after those of requests.
         rows: a row of `Column`s for each choice.
+        prepared: the last of these choices, if they are prepared.
     """
 
     indices: list[int]
     rows: Tensor
+    prepared: PreparedChoices | None = None
 
 
 class _Group(NamedTuple):
@@ -63,11 +68,13 @@ class DeviceChoices:
 
     Attributes:
         rechosen_rows: after `wait`, the indices of choices whose first look was too small.
+        prepared_tokens: after `wait`, the tokens of the prepared choices.
     """
 
     @torch.inference_mode()
-    def __init__(self, requests: Sequence[Choose]) -> None:
+    def __init__(self, requests: Sequence[Choose], prepared: PreparedChoices | None = None) -> None:
         self.rechosen_rows = set[int]()
+        self.prepared_tokens: PreparedTokens | None = None
         self._choices = [choice for _, choices, _ in requests for choice in choices]
         self._launched_batches = list[tuple[_Group, _LaunchedBatch]]()
         for group in _group_by_model(requests):
@@ -75,9 +82,14 @@ class DeviceChoices:
             kernels = kernels_for([self._choices[index] for index in group.rows], group.logits.device)
             for index, kernel in zip(group.rows, kernels, strict=True):
                 indices.setdefault(kernel, []).append(index)
-            self._launched_batches += [
-                (group, self._launch(group, group_indices, kernel)) for kernel, group_indices in indices.items()
-            ]
+            for kernel, group_indices in indices.items():
+                joined = prepared if prepared is not None and _fits(prepared, group, kernel) else None
+                prepared = None if joined is not None else prepared
+                self._launched_batches.append((group, self._launch(group, group_indices, kernel, joined)))
+        if prepared is not None:
+            group = _Group(prepared.logits, {})
+            kernel = _default_kernel(prepared.logits.device)
+            self._launched_batches.append((group, self._launch(group, [], kernel, prepared)))
         self._fetch = _start_fetch(batch for _, batch in self._launched_batches) if self._launched_batches else None
 
     @property
@@ -98,6 +110,8 @@ class DeviceChoices:
         choices, unresolved_batches = dict[int, ChosenToken | GuidedError](), list[_LaunchedBatch]()
         rows_by_batch = _wait_for_rows(self._fetch, [batch for _, batch in self._launched_batches])
         for (group, batch), rows in zip(self._launched_batches, rows_by_batch, strict=True):
+            if batch.prepared is not None:
+                self.prepared_tokens = _read_prepared(rows[-len(batch.prepared) :], batch.prepared)
             if unresolved_indices := self._read(batch, rows, choices):
                 self.rechosen_rows.update(unresolved_indices)
                 unresolved_batches.append(self._launch(group, unresolved_indices, choose_batch, sort_all=True))
@@ -108,19 +122,29 @@ class DeviceChoices:
         return [choices[index] for index in range(len(self._choices))]
 
     @torch.inference_mode()
-    def _launch(self, group: _Group, indices: list[int], kernel: Kernel, *, sort_all: bool = False) -> _LaunchedBatch:
+    def _launch(
+        self,
+        group: _Group,
+        indices: list[int],
+        kernel: Kernel,
+        prepared: PreparedChoices | None = None,
+        *,
+        sort_all: bool = False,
+    ) -> _LaunchedBatch:
         choices = [self._choices[index] for index in indices]
-        table = make_choice_table(choices, [group.rows[index] for index in indices], group.logits.device)
-        return _LaunchedBatch(
-            indices, kernel(group.logits, table, NeededOperations.from_choices(choices, sort_all=sort_all))
-        )
+        table = make_choice_table(choices, [group.rows[index] for index in indices], group.logits.device, prepared)
+        rows = kernel(group.logits, table, NeededOperations.from_choices(choices, prepared, sort_all=sort_all))
+        first = len(self._choices)
+        prepared_indices = [] if prepared is None else range(first, first + len(prepared))
+        return _LaunchedBatch([*indices, *prepared_indices], rows, prepared)
 
     def _read(
-        self, batch: _LaunchedBatch, rows: Sequence[Sequence[float]], results: dict[int, ChosenToken | GuidedError]
+        self, batch: _LaunchedBatch, rows: npt.NDArray[Any], results: dict[int, ChosenToken | GuidedError]
     ) -> list[int]:
         """Read the results of a launch. Return the indices of the choices that must be repeated with all tokens."""
         unresolved_indices = list[int]()
-        for index, row in zip(batch.indices, rows, strict=True):
+        count = len(rows) - (0 if batch.prepared is None else len(batch.prepared))
+        for index, row in zip(batch.indices, rows[:count].tolist(), strict=False):
             if row[Column.UNRESOLVED]:
                 unresolved_indices.append(index)
             else:
@@ -129,13 +153,22 @@ class DeviceChoices:
 
 
 def _start_fetch(batches: Iterable[_LaunchedBatch]) -> Fetch:
-    return Fetch(torch.cat([rows.flatten() for _, rows in batches]))
+    return Fetch(torch.cat([batch.rows.flatten() for batch in batches]))
 
 
-def _wait_for_rows(fetch: Fetch, batches: Sequence[_LaunchedBatch]) -> list[list[list[float]]]:
+def _wait_for_rows(fetch: Fetch, batches: Sequence[_LaunchedBatch]) -> list[npt.NDArray[Any]]:
     """Wait for the values of all `rows` on the host."""
-    flat_rows = torch.split(fetch.wait(), [rows.numel() for _, rows in batches])
-    return [values.view(tensor.shape).tolist() for values, (_, tensor) in zip(flat_rows, batches, strict=True)]
+    flat_rows = torch.split(fetch.wait(), [batch.rows.numel() for batch in batches])
+    return [values.view(batch.rows.shape).numpy() for values, batch in zip(flat_rows, batches, strict=True)]
+
+
+def _fits(prepared: PreparedChoices, group: _Group, kernel: Kernel) -> bool:
+    """Whether prepared choices can be part of the launch for a group."""
+    return group.logits is prepared.logits and kernel is _default_kernel(group.logits.device)
+
+
+def _default_kernel(device: torch.device) -> Kernel:
+    return _triton_kernel(device) or choose_batch
 
 
 def _triton_kernel(device: torch.device) -> Kernel | None:
@@ -148,7 +181,7 @@ def _triton_kernel(device: torch.device) -> Kernel | None:
 
 def kernels_for(choices: Sequence[Choice], device: torch.device) -> list[Kernel]:
     """The function that makes each choice on this device."""
-    kernel = _triton_kernel(device) or choose_batch
+    kernel = _default_kernel(device)
     return [choose_batch if choice.logprobs or choice.top_k > _MAX_TOP_K else kernel for choice in choices]
 
 
@@ -202,3 +235,19 @@ def _read_row(row: Sequence[float], choice: Choice) -> ChosenToken | GuidedError
         allowed_top = [pair for pair in best[: choice.logprobs] if pair[1] > -inf]
         scores = TokenLogprobs(token, row[Column.LOGIT] - mass, tuple(allowed_top))
     return ChosenToken(token, removed_log_mass, budget_mass, scores, logprob, preferred)
+
+
+def _read_prepared(rows: npt.NDArray[Any], prepared: PreparedChoices) -> PreparedTokens:
+    """Read the tokens of prepared choices, as `_read_row` does."""
+    tokens, preferred = rows[:, Column.TOKEN].astype(np.int64), rows[:, Column.PREFERRED].astype(np.int64)
+    all_mass, is_masked = rows[:, Column.ALL_MASS], prepared.mask >= 0
+    with np.errstate(invalid="ignore"):  # infinite minus infinite logits, which are not chosen
+        removed = np.maximum(0.0, all_mass - rows[:, Column.ALLOWED_MASS])
+        logprob = rows[:, Column.MODEL_LOGIT] - all_mass
+    return PreparedTokens(
+        np.isfinite(rows[:, Column.HIGHEST]) & (rows[:, Column.UNRESOLVED] == 0),
+        tokens,
+        np.where(is_masked, removed, 0.0),
+        np.where(is_masked, logprob, 0.0),
+        np.where(prepared.is_allowed(preferred), -1, preferred),
+    )

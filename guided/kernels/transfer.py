@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Fetch", "FixedTensors", "Rows", "send", "send_arrays"]
+__all__ = ["Fetch", "FixedTensors", "Rows", "send", "send_arrays", "staged_zeros"]
 
 _ALIGNMENT: Final = 16  # bytes; Triton recompiles a kernel for pointers with less alignment
 _NUMPY_DTYPES = {torch.float64: np.float64, torch.int64: np.int64, torch.float32: np.float32, torch.int32: np.int32}
@@ -118,6 +118,11 @@ class Fetch:
             self._event.synchronize()
             self._event = None
         return self._host
+
+
+def staged_zeros(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros on the host, (rows, width), from which copies to the device are asynchronous."""
+    return _staging_memory(rows * width, dtype, device).zero_().view(rows, width)
 
 
 def _staging_memory(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -89,6 +89,11 @@ class PagedPlan:
         self._pool, self.k, self.v = pool, pool.k_blocks, pool.v_blocks
         self.counts, self.tables, self.lengths = counts, tables, lengths
 
+    def with_single_tokens(self, tables: Sequence[Sequence[int]], lengths: Sequence[int]) -> PagedPlan:
+        """A plan with more sequences that have one new position each. Their tables may have further blocks."""
+        counts = [*self.counts, *[1] * len(lengths)]
+        return PagedPlan(self._pool, counts, [*self.tables, *tables], [*self.lengths, *lengths])
+
     @cached_property
     def slots(self) -> list[int]:
         """The slots of all new positions, sequence by sequence."""
@@ -201,6 +206,11 @@ class PagedCache:
             lengths.append(end := lease.length + count)
             tables.append([block.number for block in lease.blocks[: -(-end // self.block_size)]])
         return PagedPlan(self._pool, counts, tables, lengths)
+
+    def block_table(self, lease: Lease) -> list[int]:
+        """The block ids of all reserved positions."""
+        assert isinstance(lease, _Table)
+        return [block.number for block in lease.blocks]
 
     def advance(self, lease: Lease, tokens: Sequence[int]) -> None:
         """Record the tokens of the new positions; index the blocks that are now full."""

@@ -19,7 +19,7 @@ from guided.errors import GuidedError
 from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.params import SamplingParams
 
-__all__ = ["Answer", "Bits", "Changes", "Choice", "Choose", "ChosenToken", "Ramp", "all_banned_error"]
+__all__ = ["Answer", "Bits", "Changes", "Choice", "Choose", "ChosenToken", "Ramp", "RunTokens", "all_banned_error"]
 
 Bits: TypeAlias = npt.NDArray[np.int32]
 """A bitmask row, int32 (ceil(size / 32),), see guided/matching/bitmask.py."""
@@ -139,16 +139,34 @@ class Choose(NamedTuple):
     first_row: int | None = None
 
 
+class RunTokens(NamedTuple):
+    """The tokens of a run (engine/runs.py) before its last one. The matcher has accepted them.
+
+    Attributes:
+        tokens: ids.
+        removed, logprobs, preferred: for each token, see `ChosenToken`.
+        seconds: the mean computation time of a choice.
+    """
+
+    tokens: list[int]
+    removed: list[float]
+    logprobs: list[float]
+    preferred: list[int | None]
+    seconds: float
+
+
 class Answer(NamedTuple):
     """The answer to a request.
 
     Attributes:
         rows: a token or an error for each row. Empty if a draft model drafts nothing.
         seconds: the request's share of the computation time.
+        run: tokens that were chosen before that of the only row, without asking the sequence.
     """
 
     rows: Sequence[ChosenToken | GuidedError]
     seconds: float
+    run: RunTokens | None = None
 
 
 def all_banned_error(position: int) -> GuidedError:

@@ -69,7 +69,9 @@ def make_engine(setting: Setting, model: Model, vocabulary: Vocabulary, sequence
     blocks = sequences * setting.pick(2, 8) + 8
     cache = PagedCache(cache_shape(model), blocks, setting.pick(256, 16))
     runner = ModelRunner(model, cache, capture=capture_of(setting))
-    return Engine(model, vocabulary, runner=runner, token_budget=max(512, sequences))
+    engine = Engine(model, vocabulary, runner=runner, token_budget=max(512, sequences))
+    engine.scheduler.runs_ahead = True  # also in a dry run
+    return engine
 
 
 def requests(

@@ -17,6 +17,7 @@ from unittest import mock
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from guided.engine import runs
 from guided.engine.engine import Engine
 from guided.kernels import choose
 from guided.kernels.choose_device import DeviceChoices
@@ -57,10 +58,11 @@ def run(setting: Setting, report: Report) -> None:
 
 @contextmanager
 def chosen_there(setting: Setting) -> Iterator[None]:
-    """In a dry run, choose tokens as on a device, without the native kernel."""
+    """In a dry run, choose tokens as on a device, without the native kernel, and begin runs in the smallest batch."""
     with ExitStack() as stack:
         if setting.dry:
-            stack.enter_context(mock.patch.object(choose, "_choose_on_cpu", lambda asked: DeviceChoices(asked).wait()))
+            stack.enter_context(mock.patch.object(choose, "_choose_on_cpu", DeviceChoices))
+            stack.enter_context(mock.patch.object(runs, "MIN_RUNNING", 2))
         yield
 
 

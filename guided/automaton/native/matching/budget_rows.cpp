@@ -1,8 +1,11 @@
 #include "matching/budget_rows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <ctime>
+#include <functional>
+#include <numeric>
 
 #include "vocabulary/vocabulary.hpp"
 
@@ -79,6 +82,34 @@ class RowFiller {
   BudgetRows result_;
 };
 
+// Whether a row allows no token except end tokens.
+bool allows_only_ends(const TokenVocabulary& vocabulary, const uint32_t* row) {
+  const auto count = [](uint32_t word) { return std::popcount(word); };
+  const int64_t allowed = std::transform_reduce(row, row + vocabulary.words, int64_t{0}, std::plus<>(), count);
+  const auto& ends = vocabulary.end_tokens;
+  return allowed == std::count_if(ends.begin(), ends.end(), [&](int32_t id) { return row[id / 32] >> (id % 32) & 1; });
+}
+
+// Fills the row under the budget. Returns false if the budget removes tokens, if it is so small that there may be a row
+// `longer`, or if the output has to end.
+bool fill_ample_row(const RowRequest& request) {
+  Matcher& matcher = *request.matcher;
+  bool is_ample = false;
+  try {
+    if (request.has_ramp) {
+      fill_row(matcher, request.row, request.max_tokens / 2);
+      is_ample = !matcher.budget_bound();
+    }
+    if (!is_ample) {
+      fill_row(matcher, request.row, request.max_tokens);
+      is_ample = !matcher.budget_bound();
+    }
+  } catch (const BudgetFailure&) {
+    return false;
+  }
+  return is_ample && !(matcher.accepting() && allows_only_ends(*matcher.compiled().vocabulary, request.row));
+}
+
 }  // namespace
 
 BudgetRows fill_budget_rows(Matcher& matcher, uint32_t* rows, int64_t max_tokens, bool has_ramp) {
@@ -108,6 +139,27 @@ std::vector<StepResult> advance_matchers(const std::vector<StepRequest>& request
     begin = end;
   }
   return results;
+}
+
+RowResult advance_row(const RowRequest& request) {
+  RowResult result;
+  const double begin = thread_seconds();
+  Matcher& matcher = *request.matcher;
+  try {
+    if (matcher.accept_token(request.token)) {
+      result.status = RowStatus::kAccepted;
+      if (!matcher.terminated() && matcher.forced(1).empty()) {
+        result.status = RowStatus::kUnforced;
+        const auto fill_begin = std::chrono::steady_clock::now();
+        if (fill_ample_row(request)) result.status = RowStatus::kFilled;
+        result.fill_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - fill_begin).count();
+      }
+    }
+  } catch (...) {
+    result.error = std::current_exception();
+  }
+  result.seconds = thread_seconds() - begin;
+  return result;
 }
 
 }  // namespace guided

@@ -1,4 +1,4 @@
-// Fills the mask rows that an engine needs to choose a token under a budget, and advances many matchers by one step.
+// Fills the mask rows that an engine needs to choose a token under a budget, and advances matchers by one step.
 //
 // In: a matcher and the remaining budget. Out: three rows of the vocabulary's width:
 //   allowed:    the mask under the budget
@@ -46,5 +46,31 @@ struct StepResult {
 // Runs the steps one after the other. Each accepts a token; unless something is forced then, or the output has ended,
 // it fills the rows. An error is not thrown here: the caller repeats what is missing, which usually throws it again.
 std::vector<StepResult> advance_matchers(const std::vector<StepRequest>& requests);
+
+// What a matcher does in advance_row.
+struct RowRequest {
+  Matcher* matcher;
+  int32_t token;
+  uint32_t* row;
+  int64_t max_tokens;  // after the token
+  bool has_ramp;
+};
+// How far the step went. Each status includes the ones before it.
+enum class RowStatus : uint8_t {
+  kRejected,  // nothing has changed
+  kAccepted,  // the token was accepted; something is forced after it, or the output has ended
+  kUnforced,  // nothing is forced, but the row is not filled, or more rows are needed
+  kFilled,    // the row is filled; the budget removes nothing from it, and some token does not end the output
+};
+struct RowResult {
+  RowStatus status = RowStatus::kRejected;
+  double fill_seconds = 0;   // the wall time for the row
+  double seconds = 0;        // of thread time
+  std::exception_ptr error;  // what ended the step early
+};
+
+// Accepts a token, and fills one row for the next choice if that choice needs nothing else. This is the step of a
+// sequence in the middle of its output, which Python need not see (guided/engine/runs.py). Does not throw.
+RowResult advance_row(const RowRequest& request);
 
 }  // namespace guided

@@ -8,16 +8,14 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_set>
 
 #include "matching/budget_rows.hpp"
-#include "matching/fill_rows.hpp"
 #include "matching/output_masks.hpp"
 #include "python/bindings.hpp"
+#include "python/mask_array.hpp"
 
 using namespace nanobind::literals;
 
@@ -27,33 +25,8 @@ namespace nb = nanobind;
 
 namespace {
 
-// Bitmasks are never converted: nanobind would fill a temporary copy and discard it.
-using MaskArray = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-using Matchers = nb::typed<nb::sequence, Matcher>;
-
 nb::bytes to_bytes(const std::vector<uint8_t>& v) {
   return nb::bytes(reinterpret_cast<const char*>(v.data()), v.size());
-}
-
-uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t row) {
-  int32_t words = const_cast<Matcher&>(matcher).compiled().vocabulary->words;
-  if (static_cast<int64_t>(mask.shape(1)) != words)
-    throw nb::value_error(("bitmask has " + std::to_string(mask.shape(1)) +
-                           " words in a row, but the vocabulary needs " + std::to_string(words))
-                              .c_str());
-  if (row < 0 || row >= static_cast<int64_t>(mask.shape(0))) throw nb::index_error("row outside the bitmask");
-  return reinterpret_cast<uint32_t*>(mask.data()) + row * words;
-}
-
-// Calls `fill` with the budget, or with 0 if it is negative. The error reports the caller's value.
-template <class Fill>
-auto with_budget(int64_t max_tokens, const Fill& fill) {
-  try {
-    return fill(std::max<int64_t>(max_tokens, 0));
-  } catch (const BudgetFailure& failure) {
-    throw BudgetFailure(failure.needed, max_tokens);
-  }
 }
 
 bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens) {
@@ -71,60 +44,6 @@ bool fill(Matcher& m, const MaskArray& mask, int64_t row, nb::object max_tokens)
   return with_budget(n, [&](int64_t budget) { return m.fill(words, budget); });
 }
 
-// The matchers of one call. It keeps them alive and marks them as in use until the call returns.
-class Batch {
- public:
-  explicit Batch(const Matchers& sequence) {
-    std::unordered_set<const Matcher*> visited;
-    for (nb::handle item : sequence) {
-      objects_.push_back(nb::borrow(item));  // the caller may change the sequence, or it may create its items on access
-      Matcher* matcher = nullptr;
-      if (item.is_none()) throw nb::type_error("a matcher is None");
-      if (!nb::try_cast(item, matcher, false) || !matcher) throw nb::type_error("matchers must be GrammarMatchers");
-      if (visited.insert(matcher).second) uses_.emplace_back(*matcher);
-      matchers_.push_back(matcher);
-    }
-  }
-  const std::vector<Matcher*>& matchers() const { return matchers_; }
-
- private:
-  std::vector<nb::object> objects_;
-  std::vector<Matcher*> matchers_;
-  std::deque<InUse> uses_;
-};
-
-void fill_batch(const Matchers& sequence, const MaskArray& mask, const std::vector<int64_t>& rows,
-                std::optional<int64_t> max_tokens, int threads) {
-  const Batch batch(sequence);
-  const std::vector<Matcher*>& matchers = batch.matchers();
-  if (rows.size() != matchers.size()) throw nb::value_error("rows and matchers must have the same length");
-  std::unordered_set<int64_t> used_rows;
-  for (size_t i = 0; i < matchers.size(); ++i) {
-    if (!used_rows.insert(rows[i]).second) throw nb::value_error("rows: a row occurs twice");
-    row_of(*matchers[i], mask, rows[i]);
-  }
-  uint32_t* data = reinterpret_cast<uint32_t*>(mask.data());
-  nb::gil_scoped_release release;
-  const auto fill = [&](int64_t budget) {
-    fill_rows(matchers, data, rows, static_cast<int64_t>(mask.shape(1)), budget, threads);
-  };
-  if (max_tokens) {
-    with_budget(*max_tokens, fill);
-  } else {
-    fill(-1);
-  }
-}
-
-// The first of at least three consecutive rows.
-uint32_t* three_rows_of(const Matcher& matcher, const MaskArray& mask) {
-  row_of(matcher, mask, 2);
-  return row_of(matcher, mask, 0);
-}
-
-nb::tuple to_tuple(const BudgetRows& rows) {
-  return nb::make_tuple(rows.has_unbudgeted, rows.ramp_length, rows.seconds);
-}
-
 nb::tuple fill_rows_under_budget(Matcher& self, const MaskArray& rows, int64_t max_tokens, bool has_ramp) {
   InUse use(self);
   uint32_t* words = three_rows_of(self, rows);
@@ -134,53 +53,6 @@ nb::tuple fill_rows_under_budget(Matcher& self, const MaskArray& rows, int64_t m
     filled = with_budget(max_tokens, [&](int64_t budget) { return fill_budget_rows(self, words, budget, has_ramp); });
   }
   return to_tuple(filled);
-}
-
-// Rethrows an exception that is no subclass of Python's Exception, such as KeyboardInterrupt. The Python code that
-// compiles a deferred rule may raise one. Ignores all other errors.
-void rethrow_interrupt(const std::exception_ptr& error) {
-  if (!error) return;
-  try {
-    std::rethrow_exception(error);
-  } catch (nb::python_error& raised) {
-    if (!raised.matches(PyExc_Exception)) throw;
-  } catch (...) {
-  }
-}
-
-using Steps = std::vector<std::tuple<int64_t, nb::object, int64_t, bool>>;
-
-nb::list advance(const Matchers& sequence, const Steps& steps) {
-  const Batch batch(sequence);
-  const std::vector<Matcher*>& matchers = batch.matchers();
-  if (steps.size() != matchers.size()) throw nb::value_error("steps and matchers must have the same length");
-  std::vector<StepRequest> requests;
-  std::vector<MaskArray> masks;  // they keep the rows alive
-  std::unordered_set<Matcher*> visited;
-  std::unordered_set<uint32_t*> used_rows;
-  for (size_t i = 0; i < matchers.size(); ++i) {
-    const auto& [token, rows, max_tokens, has_ramp] = steps[i];
-    MaskArray& mask = masks.emplace_back();
-    if (!nb::try_cast(rows, mask, false)) throw nb::type_error("rows must be an array of int32");
-    if (token < -1 || token >= matchers[i]->compiled().vocabulary->size)
-      throw nb::value_error("a token is not in the vocabulary");
-    requests.push_back({matchers[i], static_cast<int32_t>(token), three_rows_of(*matchers[i], mask),
-                        std::max<int64_t>(max_tokens, 0), has_ramp});
-    if (!visited.insert(matchers[i]).second) throw nb::value_error("matchers: a matcher occurs twice");
-    if (!used_rows.insert(requests.back().rows).second) throw nb::value_error("steps: an array occurs twice");
-  }
-  std::vector<StepResult> results;
-  {
-    nb::gil_scoped_release release;
-    results = advance_matchers(requests);
-  }
-  nb::list out;
-  for (const StepResult& result : results) {
-    rethrow_interrupt(result.error);
-    out.append(nb::make_tuple(result.is_accepted, result.is_unforced,
-                              result.is_filled ? nb::object(to_tuple(result.rows)) : nb::none(), result.seconds));
-  }
-  return out;
 }
 
 // Runs `call` on a matcher without the GIL, and returns its value.
@@ -321,26 +193,8 @@ Args:
     data: bytes that can be read here.
     begun: the bytes of an incomplete character that were read before. The result has the complete characters.)";
 
-constexpr auto kFillBatch = R"(Fill a bitmask row for each matcher on several OS threads, without the GIL.
-
-Args:
-    matchers: one for each row, all with the same vocabulary. Their grammars may differ.
-    bitmask: int32, shape (batch, ceil(size / 32)), C-contiguous, on the CPU. Written in place.
-    rows: the row of each matcher. Other rows stay as they are.
-    max_tokens: the budget of every row; None: no budget.
-    threads: the maximum number of threads.
-
-Raises:
-    TypeError: an item of `matchers` is not a matcher, or the bitmask has another type, layout or device.
-    ValueError: `rows` and `matchers` differ in length, a row occurs twice, or the width is wrong.
-    IndexError: there is no such row.
-    BudgetError: the shortest completion of a row does not fit. Other rows may have been filled.)";
-
 constexpr auto kFillSignature =
     "def fill_next_token_bitmask(self, bitmask: typing.Any, row: int = 0, *, max_tokens: int | None = None) -> bool";
-constexpr auto kFillBatchSignature =
-    "def fill_batch(matchers: collections.abc.Sequence[Matcher], bitmask: typing.Any, "
-    "rows: collections.abc.Sequence[int], max_tokens: int | None, threads: int) -> None";
 constexpr auto kAcceptOutputSignature = "def _accept_output(self, ids: typing.Any, max_tokens: int | None) -> int";
 constexpr auto kOutputMasksSignature =
     "def _output_masks(self, ids: typing.Any, max_tokens: int | None) -> tuple[typing.Any, typing.Any]";
@@ -361,26 +215,6 @@ Raises:
     BudgetError: not even the shortest completion fits into `max_tokens`.)";
 constexpr auto kFillUnderBudgetSignature =
     "def _fill_under_budget(self, rows: typing.Any, max_tokens: int, has_ramp: bool) -> tuple[bool, int, float]";
-constexpr auto kAdvance =
-    R"(Run one step of each matcher, without the GIL: accept a token, and fill the rows of the next choice.
-
-Args:
-    matchers: all different.
-    steps: for each matcher a tuple: the token, or -1 for none; the rows, the budget after the token, and has_ramp,
-        as for _fill_under_budget. All arrays of rows must be different.
-
-Returns:
-    For each matcher a tuple: whether the token was accepted; whether nothing is forced after it; if so, what
-    _fill_under_budget returns, otherwise None; the seconds of thread time. After an error the remaining values are
-    False or None. The error is not raised: repeating what is missing usually raises it again.
-
-Raises:
-    TypeError, ValueError, IndexError: the arguments do not fit together.)";
-constexpr auto kAdvanceSignature =
-    "def advance_matchers(matchers: collections.abc.Sequence[Matcher], "
-    "steps: collections.abc.Sequence[tuple[int, typing.Any, int, bool]]) "
-    "-> list[tuple[bool, bool, tuple[bool, int, float] | None, float]]";
-
 }  // namespace
 
 void bind_matcher(nb::module_& m) {
@@ -464,10 +298,6 @@ void bind_matcher(nb::module_& m) {
            "Three values for the number of tokens to the end after the next token, whichever it is: an upper bound\n"
            "from the rules, an upper bound that exists if values must differ, and the largest distance found.")
       .def("_walk_mask", without_gil(&Matcher::walk_mask), "The allowed ids, computed by definition, without caches.");
-
-  m.def("fill_batch", &fill_batch, "matchers"_a, "bitmask"_a.noconvert(), "rows"_a, "max_tokens"_a, "threads"_a,
-        nb::sig(kFillBatchSignature), kFillBatch);
-  m.def("advance_matchers", &advance, "matchers"_a, "steps"_a, nb::sig(kAdvanceSignature), kAdvance);
 }
 
 }  // namespace guided

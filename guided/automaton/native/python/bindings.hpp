@@ -1,4 +1,4 @@
-// The Python bindings, one file for each group of classes: vocabularies and compiled grammars, matchers, compositions,
+// The Python bindings, one file for each group of classes: vocabularies and compiled grammars, matchers, batches, compositions,
 // lexers, and three ways to pass in a grammar (builder.cpp, node_reader.cpp, bind_stored.cpp). module.cpp combines them
 // and translates errors.
 //
@@ -18,6 +18,7 @@ namespace guided {
 void bind_builder(nanobind::module_& m);
 void bind_compiled(nanobind::module_& m);
 void bind_matcher(nanobind::module_& m);
+void bind_batch(nanobind::module_& m);
 void bind_composed(nanobind::module_& m);
 void bind_lexer(nanobind::module_& m);
 void bind_node_reader(nanobind::module_& m);

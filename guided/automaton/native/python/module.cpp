@@ -57,6 +57,7 @@ NB_MODULE(_core, m) {
   guided::bind_node_reader(m);
   guided::bind_stored_grammar(m);
   guided::bind_matcher(m);
+  guided::bind_batch(m);
   guided::bind_composed(m);
   guided::bind_lexer(m);
 #ifdef GUIDED_FAULTS
