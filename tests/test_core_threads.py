@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from guided.automaton import _core
 from guided.errors import BudgetError
 from guided.ir import DeferredRule, Grammar, Ref, Repeat, Seq, Text
 from guided.matching import GrammarCompiler, GrammarMatcher, allocate_token_bitmask, fill_batch
+from guided.matching.bitmask import row_of
 from guided.matching.compiled import native_vocabulary
 from tests.core_support import EVERY_SPEC, journey, vocabulary
 
@@ -151,17 +153,25 @@ def test_one_matcher_on_two_threads_is_refused() -> None:
     assert matcher.min_tokens_to_finish() > 0 and matcher.steps == 0
 
 
+def walks(name: str) -> list[GrammarMatcher]:
+    """Matchers of a grammar in different states."""
+    native_vocabulary(vocabulary()).clear_cache()
+    grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
+    matchers = [GrammarMatcher(grammar) for _ in range(24)]
+    for seed, matcher in enumerate(matchers):
+        journey(matcher, seed, seed)
+    return [matcher for matcher in matchers if not matcher.is_terminated()]
+
+
+def next_tokens(matchers: list[GrammarMatcher], rng: random.Random) -> list[int]:
+    """A token for each matcher, usually one that it allows."""
+    allowed = [matcher._walk_mask() for matcher in matchers]
+    return [rng.choice(ids) if ids and rng.random() < 0.9 else rng.randrange(vocabulary().size) for ids in allowed]
+
+
 @pytest.mark.parametrize("name", EVERY_SPEC)
 def test_steps_on_threads_equal_calls_one_after_the_other(name: str) -> None:
     """For all budgets, including ones that are too small. The walks of the matchers are all different."""
-
-    def walks() -> list[GrammarMatcher]:
-        native_vocabulary(vocabulary()).clear_cache()
-        grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary()))
-        matchers = [GrammarMatcher(grammar) for _ in range(24)]
-        for seed, matcher in enumerate(matchers):
-            journey(matcher, seed, seed)
-        return [matcher for matcher in matchers if not matcher.is_terminated()]
 
     def step_alone(matcher: GrammarMatcher, token: int, rows: np.ndarray, budget: int, has_ramp: bool) -> tuple:
         if not matcher.accept_token(token):
@@ -173,14 +183,12 @@ def test_steps_on_threads_equal_calls_one_after_the_other(name: str) -> None:
         except BudgetError:
             return True, True, None
 
-    alone, together, rng = walks(), walks(), random.Random(name)
+    alone, together, rng = walks(name), walks(name), random.Random(name)
     words = len(allocate_token_bitmask(1, vocabulary().size)[0])
     for budget in (1, 3, 8, 40):
-        steps = []
-        for matcher in alone:
-            allowed = matcher._walk_mask()
-            token = rng.choice(allowed) if allowed and rng.random() < 0.9 else rng.randrange(vocabulary().size)
-            steps.append((token, np.zeros((3, words), np.int32), budget, rng.random() < 0.7))
+        steps = [
+            (token, np.zeros((3, words), np.int32), budget, rng.random() < 0.7) for token in next_tokens(alone, rng)
+        ]
         own_rows = [rows.copy() for _, rows, _, _ in steps]
         expected = [
             step_alone(matcher, token, rows, budget, has_ramp)
@@ -201,6 +209,81 @@ def test_steps_on_threads_equal_calls_one_after_the_other(name: str) -> None:
                 used = [0, *([1] if filled[0] else []), *([2] if filled[1] else [])]
                 assert np.array_equal(rows[used], own[used])
         assert [m._walk_mask() for m in together] == [m._walk_mask() for m in alone]
+
+
+@pytest.mark.parametrize("name", EVERY_SPEC)
+def test_rows_on_threads_equal_calls_one_after_the_other(name: str) -> None:
+    """`advance_rows`, for all budgets: it fills a row only if the budget removes nothing and the text may go on."""
+    alone, together, rng = walks(name), walks(name), random.Random(name)
+    ends = row_of(vocabulary().size, sorted(vocabulary().eos_token_ids))
+
+    def step_alone(matcher: GrammarMatcher, token: int, budget: int, has_ramp: bool) -> tuple[int, np.ndarray]:
+        rows = np.zeros((3, len(ends)), np.int32)
+        if not matcher.accept_token(token):
+            return 0, rows[0]
+        if matcher.is_terminated() or matcher._forced(1):
+            return 1, rows[0]
+        try:
+            if has_ramp:
+                matcher.fill_next_token_bitmask(rows, max_tokens=budget // 2)
+            matcher.fill_next_token_bitmask(rows, max_tokens=budget)
+        except BudgetError:
+            return 2, rows[0]
+        must_end = matcher.is_accepting() and not (rows[0] & ~ends).any()
+        return (2 if matcher.budget_bound or must_end else 3), rows[0]
+
+    for budget in (40, 1, 3, 8, 40):
+        count, numbers = len(together), rng.sample(range(2 * len(together)), len(together))
+        bits, rows, tokens = np.zeros((2 * count, len(ends)), np.int32), np.array(numbers), next_tokens(alone, rng)
+        ramps, statuses, seconds = (
+            np.array([rng.random() < 0.7 for _ in alone]),
+            np.zeros(count, np.uint8),
+            np.zeros((count, 2)),
+        )
+        expected = [step_alone(*step) for step in zip(alone, tokens, [budget] * count, ramps.tolist(), strict=True)]
+        columns = rows, np.array(tokens), np.full(count, budget), ramps, statuses, seconds
+
+        def run(part: slice, bits: np.ndarray = bits, columns: tuple = columns) -> None:
+            _core.advance_rows(together[part], bits, *(column[part] for column in columns))
+
+        at_once([partial(run, slice(0, count // 2)), partial(run, slice(count // 2, count))])
+        assert statuses.tolist() == [status for status, _ in expected]
+        assert (seconds[:, 1] > 0).all()
+        for row, (status, own) in zip(rows, expected, strict=True):
+            assert status != 3 or np.array_equal(bits[row], own)
+        assert [m._walk_mask() for m in together] == [m._walk_mask() for m in alone]
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [
+        (0, lambda matchers: [matchers[0]] * 2),
+        (0, lambda matchers: matchers[:1]),
+        (0, lambda matchers: [matchers[0], None]),
+        (1, lambda bits: bits[:, :-1].copy()),
+        (1, lambda bits: bits.astype(np.int64)),
+        (2, lambda rows: np.array([0, 0])),
+        (2, lambda rows: np.array([0, 9])),
+        (2, lambda rows: np.array([0, -1])),
+        (3, lambda tokens: np.array([0, -1])),
+        (3, lambda tokens: np.array([0, vocabulary().size])),
+        (3, lambda tokens: tokens.astype(np.int32)),
+        (4, lambda budgets: budgets[::-1]),
+        (5, lambda ramps: ramps.astype(np.int64)),
+        (6, lambda statuses: np.zeros(3, np.uint8)),
+        (7, lambda seconds: np.zeros((2, 3))),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(number: int, change: Callable[[Any], Any]) -> None:
+    matchers = [GrammarMatcher(EVERY_SPEC["tree"](GrammarCompiler(vocabulary()))) for _ in range(2)]
+    arguments: list[Any] = [
+        matchers, allocate_token_bitmask(3, vocabulary().size), np.array([0, 2]), np.array([0, 1]), np.array([9, 9]),
+        np.array([False, True]), np.zeros(2, np.uint8), np.zeros((2, 2)),
+    ]  # fmt: skip
+    arguments[number] = change(arguments[number])
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        _core.advance_rows(*arguments)
+    assert not any(matcher.steps for matcher in matchers)
 
 
 def test_a_deferred_rule_that_many_threads_enter_is_compiled_once() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from guided.engine.sequence import Sequence
 from guided.engine.stepper import Stepper
 from guided.engine.stopping import Stops
 from guided.engine.task import Task
-from guided.errors import BudgetError
 from guided.kernels import choose, choose_batch
 from guided.kernels.choice_table import make_choice_table
 from guided.kernels.choose_device import DeviceChoices
@@ -32,7 +30,7 @@ from guided.sampling.choice import Choice
 from guided.sampling.prepared import PreparedChoices
 from tests.effort import examples
 from tests.engine_support import drive
-from tests.test_engine_scheduler import COMPILER, GRAMMARS, MODEL, VOCABULARY
+from tests.test_engine_scheduler import COMPILER, MODEL, VOCABULARY
 
 torch.set_num_threads(1)
 PATTERNS = "[abcde]{20,60}", "(ab|ba)*", "a+b?c{2}", "[ab]{9}cdcdcd[ab]{9,}", "(a|b|c){4,}(0|1)*"
@@ -352,89 +350,3 @@ def test_prepared_choices_equal_requests(rng: random.Random, count: int, other_c
                 preferred = None if tokens.preferred[index] < 0 else tokens.preferred[index]
                 assert (row.token, row.preferred) == (tokens.token[index], preferred)
                 assert (row.removed, row.logprob) == (tokens.removed[index], tokens.logprob[index])
-
-
-@examples(150)
-@given(st.randoms(use_true_random=False))
-def test_rows_of_the_core_equal_single_calls(rng: random.Random) -> None:
-    """`advance_rows` does what accepting, forcing and filling do one after the other."""
-    grammars = [grammar for grammar in GRAMMARS if grammar is not None]
-    matchers = [GrammarMatcher(rng.choice(grammars)) for _ in range(4)]
-    twins = [matcher.fork() for matcher in matchers]
-    bits = np.zeros((6, (VOCABULARY.size + 31) // 32), np.int32)
-    for _ in range(12):
-        rows = np.array(rng.sample(range(6), 4))
-        tokens = np.array([rng.choice(_walk(one)) if rng.random() < 0.9 else 12 for one in twins])
-        budgets, ramps = (
-            np.array([rng.choice([2, 5, 9, 60]) for _ in twins]),
-            np.array([rng.random() < 0.5 for _ in twins]),
-        )
-        statuses, seconds, before = np.zeros(4, np.uint8), np.full((4, 2), -1.0), bits.copy()
-        _core.advance_rows(matchers, bits, rows, tokens, budgets, ramps, statuses, seconds)
-        assert (seconds >= 0).all()
-        for one, row, token, budget, ramp, status in zip(twins, rows, tokens, budgets, ramps, statuses, strict=True):
-            expected, mask = _step(one, int(token), int(budget), bool(ramp))
-            assert status == expected
-            if expected == 3:
-                assert np.array_equal(bits[row], mask)
-            elif expected < 2:
-                assert np.array_equal(bits[row], before[row])
-        assert [one.state for one in matchers] == [one.state for one in twins]
-        for pair in zip(matchers, twins, strict=True):
-            if pair[0].is_terminated():
-                for each in pair:
-                    each.reset()
-
-
-def _walk(matcher: GrammarMatcher) -> list[int]:
-    row = np.zeros((1, (VOCABULARY.size + 31) // 32), np.int32)
-    matcher.fill_next_token_bitmask(row)
-    return [token for token in range(VOCABULARY.size) if row[0, token // 32] >> (token % 32) & 1] or [0]
-
-
-def _step(matcher: GrammarMatcher, token: int, budget: int, has_ramp: bool) -> tuple[int, np.ndarray]:
-    rows = np.zeros((3, (VOCABULARY.size + 31) // 32), np.int32)
-    if not matcher.accept_token(token):
-        return 0, rows[0]
-    if matcher.is_terminated() or matcher._forced(1):
-        return 1, rows[0]
-    try:
-        is_bound, shortest, _ = matcher._fill_under_budget(rows, budget, has_ramp)
-        if has_ramp and not shortest and budget // 2 < matcher.min_tokens_to_finish():
-            return 2, rows[0]  # there may be a ramp
-    except BudgetError:
-        return 2, rows[0]
-    unbudgeted = np.zeros_like(rows)
-    matcher.fill_next_token_bitmask(unbudgeted)
-    ends = row_of(VOCABULARY.size, sorted(VOCABULARY.eos_token_ids))
-    must_end = matcher.is_accepting() and not (rows[0] & ~ends).any()
-    return (2 if is_bound or shortest or must_end else 3), rows[0]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda it: it.__setitem__(0, [it[0][0], it[0][0]]),
-        lambda it: it.__setitem__(0, [it[0][0]]),
-        lambda it: it.__setitem__(0, [it[0][0], None]),
-        lambda it: it.__setitem__(1, it[1][:, :0]),
-        lambda it: it.__setitem__(1, it[1].astype(np.int64)),
-        lambda it: it.__setitem__(2, np.array([0, 0])),
-        lambda it: it.__setitem__(2, np.array([0, 9])),
-        lambda it: it.__setitem__(3, np.array([0, -1])),
-        lambda it: it.__setitem__(3, np.array([0, 99])),
-        lambda it: it.__setitem__(4, np.array([1.0, 2.0])),
-        lambda it: it.__setitem__(6, np.zeros(3, np.uint8)),
-        lambda it: it.__setitem__(7, np.zeros((2, 3))),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(change: Callable[[list], None]) -> None:
-    matchers = [GrammarMatcher(GRAMMARS[1]) for _ in range(2)]
-    arguments = [
-        matchers, np.zeros((3, 1), np.int32), np.array([0, 2]), np.array([0, 1]), np.array([9, 9]),
-        np.array([False, True]), np.zeros(2, np.uint8), np.zeros((2, 2)),
-    ]  # fmt: skip
-    change(arguments)
-    with pytest.raises((TypeError, ValueError, IndexError)):
-        _core.advance_rows(*arguments)
-    assert not any(matcher.steps for matcher in matchers)

@@ -95,6 +95,11 @@ class _Run:
     matcher: _core.Matcher | None
     table: list[int]
 
+    def uniform(self, offset: int) -> float:
+        """The random number of the token `offset` tokens after the first one; 0 if none is needed."""
+        params = self.choice.params
+        return uniform(params.seed, self.choice.position + offset) if params.temperature else 0.0
+
 
 class Runs:
     """See the module docstring. Each run has a slot: an index of all arrays.
@@ -112,7 +117,7 @@ class Runs:
         self._device, self._capacity = device, min(max_runs, _MAX_RUNS)
         self._slots: dict[Task, int] = {}
         self._runs: list[_Run | None] = [None] * self._capacity
-        self._free_slots = list(range(self._capacity))
+        self._free_slots = list(range(self._capacity))[::-1]  # low ones first, since masks are sent up to the last slot
         self._launched: Ints = np.zeros(0, np.int64)  # the slots whose tokens are being chosen
         self._passes = deque[tuple[float, float]](maxlen=MAX_TOKENS)  # the seconds of passes, and of their steps
         self._size = 0  # of the vocabulary
@@ -227,14 +232,7 @@ class Runs:
             row=self._row[slots],
             masks=self._masks,
             mask=np.where(self._is_masked[slots], slots, -1),
-            uniform=np.array(
-                [
-                    uniform(run.choice.params.seed, run.choice.position + offset)
-                    if run.choice.params.temperature
-                    else 0.0
-                    for run, offset in zip(runs, positions.tolist(), strict=True)
-                ]
-            ),
+            uniform=np.array([run.uniform(offset) for run, offset in zip(runs, positions.tolist(), strict=True)]),
             scale=self._scale[slots],
             top_p=self._top_p[slots],
             top_k=self._top_k[slots],
