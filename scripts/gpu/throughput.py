@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from unittest import mock
@@ -18,7 +18,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from guided.engine import runs
-from guided.engine.engine import Engine
+from guided.engine.engine import Engine, Request
 from guided.kernels import choose
 from guided.kernels.choose_device import DeviceChoices
 from guided.models.decoder import Decoder, DecoderConfig
@@ -82,18 +82,29 @@ def measure(
     kinds = {"free": ([], TOKENS), "constrained": (grammars, TOKENS), "constrained, tight budget": (grammars, SHORT)}
     for count in sizes:
         for kind, (constraints, most) in kinds.items():
-            if setting.is_over:
-                report.note(f"{name}, {count} sequences, {kind}: left out, the time is over")
-                continue
             asked = requests(tokens, count, constraints, setting.pick(most, DRY_TOKENS), temperature=0.8)
-            found = decode(setting, engine, asked)
-            errors += found.errors
-            report.figure(SPEED, f"{name}, {count} sequences", kind, found.tokens / found.seconds, "tokens/s")
-            if found.steps:
-                report.figure(STEP, f"{name}, {count} sequences", kind, found.step, "ms")
+            errors += measure_kind(setting, report, engine, f"{name}, {count} sequences", kind, asked)
+        if count >= runs.MIN_RUNNING:
+            asked = requests(tokens, count, grammars, setting.pick(TOKENS, DRY_TOKENS), temperature=0.8)
+            with mock.patch.object(runs, "MIN_RUNNING", count + 1):
+                errors += measure_kind(setting, report, engine, f"{name}, {count} sequences", "without runs", asked)
     look_at_steps(setting, report, engine, name, tokens, grammars)
     errors += compare_paths(setting, report, engine, name, tokens)
     assert not errors, errors[:3]
+
+
+def measure_kind(
+    setting: Setting, report: Report, engine: Engine, name: str, kind: str, asked: Sequence[Request]
+) -> list[str]:
+    """Measure some requests that run together. Return the errors."""
+    if setting.is_over:
+        report.note(f"{name}, {kind}: left out, the time is over")
+        return []
+    found = decode(setting, engine, asked)
+    report.figure(SPEED, name, kind, found.tokens / found.seconds, "tokens/s")
+    if found.steps:
+        report.figure(STEP, name, kind, found.step, "ms")
+    return found.errors
 
 
 def compare_paths(setting: Setting, report: Report, engine: Engine, name: str, tokens: Vocabulary) -> list[str]:
