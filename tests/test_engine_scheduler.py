@@ -72,20 +72,25 @@ def sequence(rng: random.Random, start: list[int]) -> Sequence:
         *start[: rng.randrange(len(start) + 1)],
         *(rng.randrange(12) for _ in range(rng.randrange(1, rng.choice([12, 12, 60])))),
     ]
+    is_plain = rng.random() < 0.4
     params = SamplingParams(
-        rng.choice([0.0, 1.0, 2.0]), rng.choice([None, 3]), None, rng.randrange(1000), **numbers(rng)
+        rng.choice([0.0, 1.0, 2.0]),
+        rng.choice([None, 3]),
+        None,
+        rng.randrange(1000),
+        **({} if is_plain else numbers(rng)),
     )
     matcher = None if grammar is None else rng.choice([GrammarMatcher, GrammarMatcher, InPython])(grammar)
-    forced = rng.random() < 0.3
-    stops = (
-        Stops(["ab", "c,"], [11], ["[01]b*a"], ignore_eos=True) if grammar is None and rng.random() < 0.5 else Stops()
-    )
-    wanted = LogprobParams(rng.choice([None, 2]), rng.choice([None, 1]), rng.choice(["raw", "masked"]))
-    length = rng.randrange(24, 40)
-    return Sequence(
-        VOCABULARY, prompt, matcher, params, max_tokens=length, score_forced=forced, stops=stops, logprobs=wanted,
-        drafts=rng.choice([0, 0, 1, 5]), budget_ramp=rng.choice([0.0, 3.0]),
-    )  # fmt: skip
+    options, length = {"budget_ramp": rng.choice([0.0, 3.0])}, rng.randrange(24, 40)
+    if not is_plain:
+        has_stops = grammar is None and rng.random() < 0.5
+        options |= {
+            "score_forced": rng.random() < 0.3,
+            "stops": Stops(["ab", "c,"], [11], ["[01]b*a"], ignore_eos=True) if has_stops else Stops(),
+            "logprobs": LogprobParams(rng.choice([None, 2]), rng.choice([None, 1]), rng.choice(["raw", "masked"])),
+            "drafts": rng.choice([0, 0, 1, 5]),
+        }
+    return Sequence(VOCABULARY, prompt, matcher, params, max_tokens=length, **options)
 
 
 def twin(one: Sequence) -> Sequence:

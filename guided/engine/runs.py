@@ -278,7 +278,7 @@ class Runs:
         must_end = (status != RowStatus.FILLED) | (self._count[slots] >= self._limit[slots]) | is_slow
         others = np.flatnonzero(~must_end)
         longest = others[np.argsort(-self._count[slots[others]], kind="stable")]
-        must_end[longest[: max(0, -(-len(slots) // USUAL_TOKENS) - int(must_end.sum()))]] = True
+        must_end[longest[: max(0, len(slots) // USUAL_TOKENS - int(must_end.sum()))]] = True
         self._prepared = None  # it refers to the logits of all sequences
         return [
             self._end(int(slots[i]), RowStatus(status[i]), repeated.get(int(indices[i])), seconds)
