@@ -20,14 +20,13 @@ from guided.engine.stepper import Stepper
 from guided.engine.stopping import Stops
 from guided.engine.task import Task
 from guided.kernels import choose, choose_batch
-from guided.kernels.choice_table import make_choice_table
 from guided.kernels.choose_device import DeviceChoices
 from guided.kv.paged import PagedCache
 from guided.matching import GrammarMatcher
 from guided.matching.bitmask import row_of
 from guided.sampling import SamplingParams
 from guided.sampling.choice import Choice
-from guided.sampling.prepared import PreparedChoices
+from scripts.gpu.choices import prepare
 from tests.effort import examples
 from tests.engine_support import drive
 from tests.test_engine_scheduler import COMPILER, MODEL, VOCABULARY
@@ -287,26 +286,6 @@ def test_tokens_that_a_device_chooses(first_look: int, monkeypatch: pytest.Monke
 # ---- the parts
 
 
-def prepared(choices: list[Choice], rows: list[int], logits: torch.Tensor) -> PreparedChoices:
-    """The same choices in arrays."""
-    masks = np.zeros((len(choices) + 1, (VOCABULARY.size + 31) // 32), np.int32)
-    numbers = [
-        make_choice_table([choice], [row], torch.device("cpu")) for choice, row in zip(choices, rows, strict=True)
-    ]
-    for row, choice in zip(masks, choices, strict=False):
-        row[:] = 0 if choice.allowed is None else choice.allowed
-
-    def column(name: str, kind: type) -> np.ndarray:
-        return np.array([getattr(table, name).item() for table in numbers], kind)
-
-    mask = np.array([-1 if choice.allowed is None else at for at, choice in enumerate(choices)])
-    floats = (column(name, np.float64) for name in ("uniform", "scale", "top_p"))
-    return PreparedChoices(
-        logits, VOCABULARY.size, np.array(rows), torch.from_numpy(masks), mask, *floats, column("top_k", np.int64),
-        column("min_p", np.float64), choices.__getitem__,
-    )  # fmt: skip
-
-
 @examples(60)
 @given(st.randoms(use_true_random=False), st.integers(1, 6), st.integers(0, 6))
 def test_prepared_choices_equal_requests(rng: random.Random, count: int, other_count: int) -> None:
@@ -331,7 +310,7 @@ def test_prepared_choices_equal_requests(rng: random.Random, count: int, other_c
         choose.Choose(logits, [choice(count + number)], row)
         for number, row in enumerate(sorted(set(range(count + other_count)) - set(rows)))
     ]
-    arrays = prepared(choices, rows, logits)
+    arrays = prepare(choices, rows, logits)
     for make in (DeviceChoices, choose._choose_on_cpu):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(choose, "_choose_on_cpu", make)

@@ -1,18 +1,24 @@
-"""Random rows of logits, bitmasks and choices of every kind."""
+"""Random rows of logits, bitmasks and choices of every kind; and choices in arrays."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
+from guided.kernels.choice_table import make_choice_table
+from guided.kernels.transfer import staged_zeros
 from guided.sampling.choice import Bits, Choice, Ramp
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
+from guided.sampling.prepared import PreparedChoices
 
-__all__ = ["draw_choice", "draw_logits", "draw_mask"]
+__all__ = ["can_be_prepared", "draw_choice", "draw_logits", "draw_mask", "prepare"]
 
 
 def draw_mask(rng: np.random.Generator, size: int, share: float) -> Bits:
@@ -69,3 +75,35 @@ def _options(rng: np.random.Generator, size: int) -> dict[str, Any]:
         "allowed_token_ids": sorted({int(id) for id in rng.integers(0, size, 40)}),
     }
     return options | {name: value for name, value in some.items() if rng.random() < 0.25}
+
+
+def can_be_prepared(choice: Choice) -> bool:
+    """Whether a choice needs only what `PreparedChoices` have."""
+    others = choice.unbudgeted, choice.ramp, choice.changes, choice.logprobs
+    return all(other is None for other in others) and choice.top_k <= 1024
+
+
+def prepare(choices: Sequence[Choice], rows: Sequence[int], logits: Tensor) -> PreparedChoices:
+    """The same choices in arrays. Their bitmasks are in every other row of the masks."""
+    size = choices[0].size
+    tables = [make_choice_table([choice], [0], torch.device("cpu")) for choice in choices]
+    masks = staged_zeros(2 * len(choices), -(-size // 32), torch.int32, logits.device)
+    for index, choice in enumerate(choices):
+        masks[2 * index] = 0 if choice.allowed is None else torch.from_numpy(choice.allowed)
+
+    def column(name: str, dtype: type) -> Any:
+        return np.array([getattr(table, name).item() for table in tables], dtype)
+
+    return PreparedChoices(
+        logits=logits,
+        size=size,
+        row=np.array(rows, np.int64),
+        masks=masks,
+        mask=np.array([-1 if choice.allowed is None else 2 * index for index, choice in enumerate(choices)], np.int64),
+        uniform=column("uniform", np.float64),
+        scale=column("scale", np.float64),
+        top_p=column("top_p", np.float64),
+        top_k=column("top_k", np.int64),
+        min_p=column("min_p", np.float64),
+        make_choice=choices.__getitem__,
+    )

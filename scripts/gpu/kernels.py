@@ -23,7 +23,7 @@ from guided.kernels.store_kv import store_kv_torch
 from guided.kernels.transfer import Fetch, send, send_arrays
 from guided.logits import apply
 from guided.sampling.choice import Choice, Choose, ChosenToken
-from scripts.gpu.choices import draw_choice, draw_logits, draw_mask
+from scripts.gpu.choices import can_be_prepared, draw_choice, draw_logits, draw_mask, prepare
 from scripts.gpu.kernel_times import measure
 from scripts.gpu.report import Report, Setting
 from tests.choice_support import close, is_neighbour
@@ -101,16 +101,34 @@ def check_choices(setting: Setting, rng: np.random.Generator) -> str:
             there = logits.to(setting.device)
             before = there.clone()
             found = DeviceChoices([Choose(there, choices[:1], 0), Choose(there, choices[1:], 1)]).wait()
+            found += choose_prepared(there, choices)
             assert torch.equal(before, there), "the logits were changed"
-            for at, choice in enumerate(choices):
+            for at, token in enumerate(found):
                 try:
-                    neighbours += compare(logits[at], choice, wanted[at], found[at])
+                    neighbours += compare(logits[at % rows], choices[at % rows], wanted[at % rows], token)
                 except AssertionError as error:
                     wrong.append(str(error))
-    count = batches * rows * len(sizes)
+    count = 2 * batches * rows * len(sizes)
     assert not wrong, f"{len(wrong)} of {count} differ; the first: {wrong[0]}"
     assert 50 * neighbours <= count, f"{neighbours} of {count} are decided by a last bit, too many for rounding"
     return f"{count} choices, {neighbours} decided by a last bit"
+
+
+def choose_prepared(logits: torch.Tensor, choices: list[Choice]) -> list[ChosenToken | GuidedError]:
+    """Choose from rows of a device, with as many choices as possible in arrays. Those without a token are repeated."""
+    indices = [index for index, choice in enumerate(choices) if can_be_prepared(choice)]
+    requests = [Choose(logits, [choice], index) for index, choice in enumerate(choices) if index not in indices]
+    prepared = prepare([choices[index] for index in indices], indices, logits) if indices else None
+    launched = DeviceChoices(requests, prepared)
+    found = {request.first_row: row for request, row in zip(requests, launched.wait(), strict=True)}
+    if prepared is not None and (tokens := launched.prepared_tokens) is not None:
+        for at, index in enumerate(indices):
+            if tokens.is_chosen[at]:
+                token, removed, logprob = int(tokens.token[at]), float(tokens.removed[at]), float(tokens.logprob[at])
+                found[index] = ChosenToken(token, removed, logprob=logprob)
+            else:
+                found[index] = DeviceChoices(prepared.requests([at])).wait()[0]
+    return [found[index] for index in range(len(choices))]
 
 
 def compare(
