@@ -67,6 +67,12 @@ OBJECT = (
 
 SAMPLES: dict[str, tuple[str, list[str], list[str]]] = {
     # notation
+    "patterns joined": ("%llguidance {}\nstart: T\nT: /x/ /ab|c/", ["xab", "xc"], ["c", "x", "ab"]),
+    "patterns joined by name": (
+        '%llguidance {}\nstart: T\nT: A B "!"\nA: /a|bb/\nB: /ab|c/i',
+        ["aab!", "bbC!", "aAB!"],
+        ["a", "c!", "bbab", "ab"],
+    ),
     "braces, exact": ('start: "a"{2}', ["aa"], ["", "a", "aaa"]),
     "braces, a range": ('start: "a"{2,4} "."', ["aa.", "aaa.", "aaaa."], [".", "a.", "aaaaa."]),
     "braces, no most": ('start: "a"{2,}', ["aa", "aaaaaa"], ["", "a"]),

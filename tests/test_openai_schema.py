@@ -213,6 +213,8 @@ def test_schemas_are_rewritten_for_strict_mode_if_the_meaning_stays():
     assert "anyOf" in written(members(a={"oneOf": [{"const": "x"}, {"enum": ["y", "z"]}]}))["properties"]["a"]
     cases = [members(kind={"const": "a"}, n=TEXT), members(kind={"enum": ["b", "c"]})]
     assert "anyOf" in written(members(a={"oneOf": cases}))["properties"]["a"]
+    nullable = {"type": ["object", "null"], "properties": {"b": TEXT}}
+    assert written(members(a=nullable))["properties"]["a"] == {**members(b=TEXT), **nullable}
     described = {"$defs": {"t": TEXT}, **members(a={"$ref": "#/$defs/t", "description": "said"})}
     assert written(described)["properties"]["a"] == {**TEXT, "description": "said"}
 
@@ -266,7 +268,8 @@ def test_members_that_would_never_end_in_merged_and_untyped_schemas(node, is_fin
             {"/properties/a/not": "write out the cases under anyOf"}),
         (members(a={"oneOf": [{"type": "integer"}, {"type": "number"}]}),
             {"/properties/a/oneOf": "write anyOf if a value may satisfy several cases"}),
-        (members(a={"type": "object"}), {"/properties/a/properties": "write a list of objects with a key and a value"}),
+        *((members(a=each), {"/properties/a/properties": "write a list of objects with a key and a value"})
+            for each in ({"type": "object"}, {"type": ["object", "null"]}, {"enum": [{"k": 1}, None]})),
         (members(a={"type": "object", "additionalProperties": TEXT}),
             {"/properties/a/additionalProperties": "write a list of objects with a key and a value"}),
         (members(a={"type": "array", "prefixItems": [TEXT], "items": TEXT}), {"/properties/a/prefixItems":
@@ -402,7 +405,7 @@ def test_other_formats():
 
 def test_closed_closes_every_object_without_additional_properties():
     cases = {"anyOf": [{"properties": {}}]}
-    schema = {"type": "object", "properties": {"a": cases}, "$defs": {"d": {"type": "object"}}}
+    schema = {"type": "object", "properties": {"a": cases}, "$defs": {"d": {"type": ["null", "object"]}}}
     found = close_objects(schema)
     assert found["additionalProperties"] is found["$defs"]["d"]["additionalProperties"] is False
     assert found["properties"]["a"]["anyOf"] == [{"properties": {}, "additionalProperties": False}]
@@ -410,8 +413,7 @@ def test_closed_closes_every_object_without_additional_properties():
     assert [Draft202012Validator(composed).is_valid(value) for value in ({"a": "", "b": ""}, {"a": ""}, {"c": 1})] == [
         True, True, False
     ]  # fmt: skip
-    kept = {"type": "object", "additionalProperties": TEXT}
-    assert close_objects(kept) == kept
+    assert close_objects(kept := {"type": "object", "additionalProperties": TEXT}) == kept
     assert "additionalProperties" not in schema
 
 

@@ -95,6 +95,36 @@ def test_calls_are_read_back_while_they_are_written(style: str) -> None:
             }
 
 
+@pytest.mark.parametrize("style", guided.TOOL_STYLES)
+def test_calls_in_reasoning_are_text(style: str) -> None:
+    """And a begin of reasoning later in the text is text, too."""
+    data = guided.tool_style(style).data
+    if "reasoning" not in data or "response" in data:
+        return
+    markers, compared = data["reasoning"], 0
+    for row in table(style)["accepted"]:
+        if row.get("reasoning", "disabled") != "disabled" or not row["text"]:
+            continue
+        reasoning = f"Perhaps {row['text']}? No, {row['text'][: len(row['text']) // 2]}"
+        text = ("" if markers["in_prompt"] else markers["begin"]) + reasoning + markers["end"] + markers["after"]
+        tag = guided.tool_style(style).structural_tag(TOOLS, **{**options_of(row), "reasoning": "enabled"})
+        if not accepts(byte_compiler().compile_structural_tag(tag), list((text + row["text"]).encode())):
+            continue  # some styles exclude these texts from reasoning
+        for size in (1, 5, 1000):
+            reader = guided.tool_style(style).reader(TOOLS, reasoning="enabled")
+            for at in range(0, len(text + row["text"]), size):
+                reader.read((text + row["text"])[at : at + size])
+            assert [[call.name, json.loads(call.arguments)] for call in reader.calls] == row["calls"], row
+            assert reader.reasoning == reasoning
+        compared += 1
+        if not row["calls"]:
+            reader = guided.tool_style(style).reader(TOOLS)
+            reader.read(later := f"{row['text']} {markers['begin']} is a marker")
+            reader.finish()
+            assert (reader.text, reader.reasoning) == (later, "")
+    assert compared >= 3 or data.get("excludes"), style
+
+
 class WrittenAs:
     """Equal to the texts of a value: JSON, a Python literal, or a string, plain or as Gemma quotes it."""
 
@@ -193,3 +223,18 @@ def test_arguments_that_are_no_object_end_where_the_value_does(style: str, value
         for at in range(0, len(text), size):
             reader.read(text[at : at + size])
         assert [(call.arguments, call.complete) for call in reader.calls] == [(value, True)]
+
+
+@pytest.mark.parametrize("style", ["qwen_3", "mistral", "qwen_3_coder", "deepseek_v3_1"])
+@pytest.mark.parametrize(
+    "parameters", [{"properties": {"a": {"type": "integer"}}}, {}, True, {"type": ["object", "null"]}]
+)
+def test_arguments_are_always_objects(style: str, parameters: Any) -> None:
+    """Even if their schema does not say so."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    restricted = {"type": "object"} if parameters is True else {**parameters, "type": "object"}
+    expected = [{"type": "function", "function": {"name": "f", "parameters": restricted}}]
+    chosen = guided.tool_style(style)
+    assert chosen.structural_tag(tools, tool_choice="required") == chosen.structural_tag(
+        expected, tool_choice="required"
+    )

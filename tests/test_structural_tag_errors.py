@@ -244,6 +244,12 @@ TOOL_ERRORS: list[tuple[Any, Any, str, str]] = [
         "/tools/0/function/parameters",
         "schema",
     ),
+    (
+        [{"type": "function", "function": {"name": "f", "parameters": {"type": ["array", "null"]}}}],
+        "auto",
+        "/tools/0/function/parameters/type",
+        "must be an object",
+    ),
     ([TOOL], "always", "/tool_choice", "no tool_choice"),
     ([], "required", "/tool_choice", "there is none"),
     ([TOOL], {"type": "function"}, "/tool_choice", "must name a function"),

@@ -15,6 +15,7 @@ __all__ = [
     "contains",
     "has_surrogate",
     "intersect",
+    "merge",
     "select",
     "subtract",
     "union",
@@ -38,18 +39,17 @@ def charset(ranges: Iterable[tuple[int, int]]) -> Ranges:
         else:
             halves = (low, min(high, 0xD7FF)), (max(low, 0xE000), min(high, 0x10FFFF))
             valid_ranges += [(a, b) for a, b in halves if a <= b]
-    if not valid_ranges:
-        return ()
-    valid_ranges.sort()
+    return merge(valid_ranges)
+
+
+def merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The union of any ranges of integers, sorted, disjoint and non-adjacent."""
     merged: list[tuple[int, int]] = []
-    start, end = valid_ranges[0]
-    for low, high in valid_ranges:
-        if low > end + 1:
-            merged.append((start, end))
-            start, end = low, high
-        elif high > end:
-            end = high
-    merged.append((start, end))
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], high)
+        else:
+            merged.append((low, high))
     return tuple(merged)
 
 

@@ -9,7 +9,8 @@ terminal may take this text and continue. So the TEXT in `start` contains no `<c
 and `<call` is followed by `(`. Two lazy terminals may match the same text.
 
 How: terminals compete if a state of the LR(0) automaton has items before both. Items after rules that may be empty
-count, too.
+count, too. An item that belongs to several states avoids the lazy terminals of all of them, although llguidance decides
+in each state: in `start: lazy | "c" t | t`, the texts of `t` after a c may not extend over `lazy` either.
 
 Source: llguidance, docs/syntax.md, "Lazy lexemes" and "Tool calling".
 """

@@ -19,7 +19,7 @@ from guided.frontends.combinators import Expr
 from guided.frontends.composition import only_part
 from guided.frontends.json_schema.check import Entry, schema_errors
 from guided.frontends.openai.limits import limit_remarks
-from guided.frontends.openai.parts import schemas_in
+from guided.frontends.openai.parts import as_type_list, schemas_in
 from guided.frontends.openai.strict import to_strict
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
 from guided.frontends.python_types.type_schema import type_to_schema
@@ -143,7 +143,7 @@ def close_objects(schema: _JsonObject) -> _JsonObject:
         if not isinstance(value, dict):
             continue
         is_object, composition_keywords = (
-            "properties" in value or value.get("type") == "object",
+            "properties" in value or "object" in as_type_list(value.get("type")),
             value.keys() & _COMPOSITION_KEYWORDS,
         )
         if is_object and not value.keys() & _OTHER_MEMBER_KEYWORDS:

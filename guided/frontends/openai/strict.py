@@ -130,7 +130,7 @@ class _Writer:
         for keyword, inner in value.items():
             self._convert_keyword(keyword, inner, f"{pointer}/{escape(keyword)}", depth, out)
         self._add_type(out, pointer)
-        if out.get("type") == "object":
+        if "object" in as_type_list(out.get("type")):
             self._close_object(out, pointer)
         if "array" in as_type_list(out.get("type")) and "items" not in out:
             self._add_refusal(f"{pointer}/items", "an array must declare its items", "write items")
@@ -143,16 +143,15 @@ class _Writer:
                 for name, schema in inner.items()
             }
             out[keyword] = schemas
+        elif keyword == "oneOf" and isinstance(inner, list) and ("anyOf" in out or not self._are_exclusive(inner)):
+            self._add_refusal(pointer, "its cases may overlap", "write anyOf if a value may satisfy several cases")
+            out[keyword] = inner  # with narrower cases, more values could satisfy exactly one
         elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
-            cases = [
+            if keyword == "oneOf":
+                self._add_note(pointer, "its cases exclude each other, so it is written as anyOf")
+            out["anyOf"] = [
                 self._convert_schema(schema, f"{pointer}/{number}", depth + 1) for number, schema in enumerate(inner)
             ]
-            if keyword == "oneOf" and "anyOf" not in out and self._are_exclusive(inner):
-                self._add_note(pointer, "its cases exclude each other, so it is written as anyOf")
-                keyword = "anyOf"
-            elif keyword == "oneOf":
-                self._add_refusal(pointer, "its cases may overlap", "write anyOf if a value may satisfy several cases")
-            out[keyword] = cases
         elif keyword == "items":
             out[keyword] = self._convert_schema(inner, pointer, depth + 1)
         elif is_annotation(keyword) and keyword not in _KEPT_ANNOTATIONS:

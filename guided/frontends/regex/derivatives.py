@@ -34,7 +34,7 @@ from guided.ir.nodes import (
     Substrings,
     Text,
 )
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, contains, union
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, contains, merge, union
 from guided.ir.serial import serial
 from guided.ir.substrings import beginnings, is_substring
 from guided.meter import spend
@@ -46,6 +46,7 @@ __all__ = ["ANY_STRING", "EMPTY_LANGUAGE", "EMPTY_STRING", "Terms", "TooLarge", 
 EMPTY_LANGUAGE, EMPTY_STRING, ANY_STRING = 0, 1, 2
 """The first terms of every table: the empty language, the empty string, and all strings."""
 _MAX_DEPTH = 150
+_UNBOUNDED = 1 << 62  # stands for an upper bound of None
 
 
 class TooLarge(Exception):
@@ -158,11 +159,31 @@ class Terms:
             if len(sets) > 1:
                 flat.difference_update(sets)
                 flat.add(self.chars(union([self._shapes[part][1] for part in sets])))
+            self._merge_repetitions(flat)
         if len(flat) <= 1:
             return flat.pop() if flat else neutral
         nullable = [self.nullable[part] for part in flat]
         depth = 1 + max(self._depths[part] for part in flat)
         return self._intern((kind, *sorted(flat)), any(nullable) if kind == "|" else all(nullable), depth)
+
+    def _merge_repetitions(self, parts: set[int]) -> None:
+        """Merge the parts of a union that are repetitions of one term, followed by the same term, if their bounds leave
+        no gap: a{0,5}b | a{3,9}b is a{0,9}b. Otherwise, derivatives of .*a.{0,99} would have a part for each a."""
+        repetitions = dict[tuple[int, int], list[tuple[int, int, int]]]()
+        for part in parts:
+            shape, rest = self._shapes[part], EMPTY_STRING
+            if shape[0] == "." and self._shapes[shape[1]][0] == "*":
+                shape, rest = self._shapes[shape[1]], shape[2]
+            if shape[0] == "*":
+                high = _UNBOUNDED if shape[3] is None else shape[3]
+                repetitions.setdefault((shape[1], rest), []).append((shape[2], high, part))
+        for (term, rest), bounds in repetitions.items():
+            if len(bounds) > 1:
+                parts.difference_update(part for _, _, part in bounds)
+                parts.update(
+                    self.join(self.repeat(term, low, None if high == _UNBOUNDED else high), rest)
+                    for low, high in merge((low, high) for low, high, _ in bounds)
+                )
 
     def negate(self, a: int) -> int:
         """Complement."""

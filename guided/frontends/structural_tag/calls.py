@@ -127,6 +127,9 @@ class CallReader:
         self._searched_length = 0  # how much of the buffer was searched for the end of the call, or of its begin
         self._form = argument_form(markup.arguments)
         self._mode_marks, self._section_marks = _list_mode_marks(style), _list_section_marks(style)
+        self._reasoning_marks = _list_reasoning_marks(style)
+        self._reasoning_begin = "" if "channels" in style else style.get("reasoning", {}).get("begin", "")
+        self._reasoning_is_over = False
         self._buffer, self._size = "", 0  # text that is not interpreted yet; the number of characters read so far
         self._mode, self._is_finished = _first_mode(style, reasoning), False
         self._current_arguments: Arguments | None = None  # the reader of the current call
@@ -196,6 +199,10 @@ class CallReader:
         call_begins, marks = self._call_begins, self._mode_marks
         if self._mode == "section":
             call_begins, marks = self._section_call_begins, self._section_marks
+        elif self._mode == "reasoning":  # it may contain anything but its end
+            call_begins, marks = {}, self._reasoning_marks
+        elif self._mode == "text" and not self._may_begin_reasoning():
+            marks = {mark: mode for mark, mode in marks.items() if mark != self._reasoning_begin}
         marks = {**marks, **dict.fromkeys(call_begins, "call")}
         offset, mark = _find_first_mark(self._buffer, marks) or (len(self._buffer), "")
         if not self._is_finished and (mark_start := _find_partial_mark(self._buffer, offset, marks)) >= 0:
@@ -211,6 +218,14 @@ class CallReader:
         self._buffer = self._buffer[offset + len(mark) :]
         self._mode = marks[mark]
         return True
+
+    def _may_begin_reasoning(self) -> bool:
+        """Whether the answer so far is white space, so that reasoning may follow."""
+        if not self._reasoning_is_over:
+            rest = self._buffer.lstrip()
+            has_other_text = not rest.startswith(self._reasoning_begin[: len(rest)])
+            self._reasoning_is_over = bool(has_other_text or self.calls or self._texts[True])
+        return not self._reasoning_is_over
 
     def _begin_call(self, mark: str, call_begins: Sequence[_CallBegin]) -> bool:
         """Begin the call that starts with this mark. Returns False if it is not known yet which tool is called."""
@@ -301,6 +316,14 @@ def _list_mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
     elif (reasoning := style.get("reasoning")) is not None:
         marks |= {reasoning["begin"]: "reasoning", reasoning["end"] + reasoning["after"]: "text"}
     return marks
+
+
+def _list_reasoning_marks(style: Mapping[str, Any]) -> dict[str, str]:
+    """The strings that end reasoning, each with the mode that follows."""
+    if (channels := style.get("channels")) is not None:
+        return dict.fromkeys((*channels["text"]["end"], *channels["reasoning"]["end"], channels["separator"]), "skip")
+    reasoning = style.get("reasoning")
+    return {} if reasoning is None else {reasoning["end"] + reasoning["after"]: "text"}
 
 
 def _list_section_marks(style: Mapping[str, Any]) -> dict[str, str]:

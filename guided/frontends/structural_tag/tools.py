@@ -2,7 +2,8 @@
 
 Source: the Chat Completions API. Tools must have the type "function". The choices are "none", "auto", "required",
 `{"type": "function", "function": {"name": ...}}` and `{"type": "allowed_tools", ...}`. As in that API, a function
-without `parameters` has no arguments. `strict` has no effect: arguments always satisfy their schema.
+without `parameters` has no arguments, and arguments are always an object, even if their schema allows other values.
+`strict` has no effect: arguments always satisfy their schema.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from guided.errors import SpecError, UnsupportedError, brief
 
-__all__ = ["ChosenTools", "Function", "chosen_tools"]
+__all__ = ["ChosenTools", "Function", "chosen_tools", "restrict_to_objects"]
 
 ToolChoice: TypeAlias = str | Mapping[str, Any] | None
 Mode: TypeAlias = Literal["auto", "required", "named"]
 _NAME: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_DOCUMENT_KEYWORDS: Final = ("$schema", "$id", "id", "definitions", "$defs")
 _NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -114,7 +116,33 @@ def _read_function(tool: object, pointer: str) -> Function:
             f"the parameters are {brief(parameters)}, not a schema", pointer=f"{pointer}/function/parameters",
             hint='write {"type": "object", "properties": {...}}',
         )  # fmt: skip
-    return Function(name, parameters)
+    return Function(name, restrict_to_objects(parameters, f"{pointer}/function/parameters"))
+
+
+def restrict_to_objects(schema: Mapping[str, Any] | bool, pointer: str) -> dict[str, Any] | bool:
+    """The schema of arguments, restricted to objects. `pointer`: its location, for errors.
+
+    Raises:
+        SpecError: its type excludes objects.
+    """
+    if schema is False:  # no value satisfies it
+        return False
+    schema = {} if schema is True else schema
+    types = schema.get("type", "object")
+    if not (types == "object" or (isinstance(types, list | tuple) and "object" in types)):
+        message = f"the arguments of a function must be an object, but the type of this schema is {brief(types)}"
+        raise SpecError(message, pointer=f"{pointer}/type", hint='write "type": "object"')
+    wrapped = _wrap_reference(schema)
+    is_restricted = wrapped is schema and schema.get("type") == "object"
+    return schema if is_restricted and isinstance(schema, dict) else {**wrapped, "type": "object"}
+
+
+def _wrap_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Move a `$ref` into `allOf`, since older drafts ignore other keywords next to a reference."""
+    if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
+        return schema
+    document = {name: value for name, value in schema.items() if name in _DOCUMENT_KEYWORDS}
+    return {**document, "allOf": [{name: value for name, value in schema.items() if name not in _DOCUMENT_KEYWORDS}]}
 
 
 def _require_call(functions: tuple[Function, ...]) -> ChosenTools:

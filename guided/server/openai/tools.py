@@ -35,7 +35,7 @@ from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.openai.response_format import close_objects
 from guided.frontends.structural_tag.calls import CallReader
 from guided.frontends.structural_tag.tool_styles import ToolStyle
-from guided.frontends.structural_tag.tools import chosen_tools
+from guided.frontends.structural_tag.tools import chosen_tools, restrict_to_objects
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import ConstraintCompiler, ConstraintOptions, compile_constraint
@@ -46,7 +46,6 @@ from guided.vocabulary.vocabulary import Vocabulary
 __all__ = ["Functions"]
 
 _KEYS: Final = {"": ("type", "function"), "/function": ("name", "description", "parameters", "strict")}
-_DOCUMENT_KEYWORDS: Final = ("$schema", "$id", "id", "definitions", "$defs")
 _Json = Mapping[str, Any]
 
 
@@ -91,7 +90,7 @@ class Functions:
             raise _to_request_error(error) from None
         if tool_choice == "none":
             return None
-        tools = [_require_object(number, tool) for number, tool in enumerate(tools)]
+        tools = [_require_object(tool) for tool in tools]
         _check_names(tools, style, vocabulary)
         must_call = choice.mode != "auto"
         _check_text_format(structured_output, must_call=must_call)
@@ -123,31 +122,16 @@ class Functions:
         return cls(style, tools, constraint, call_markers, choice.mode == "named", warnings)
 
 
-def _require_object(number: int, tool: _Json) -> _Json:
-    """Restrict a tool's arguments to objects, even if its schema allows other values. `strict` also closes the objects.
-
-    Raises:
-        RequestError: the schema allows no object.
-    """
+def _require_object(tool: _Json) -> _Json:
+    """Restrict a tool's arguments to objects, even if its schema allows other values. `strict` also closes the
+    objects."""
     function = tool["function"]
-    parameters = {} if function.get("parameters") is True else function.get("parameters")
-    if not isinstance(parameters, dict):  # absent, or false, which no value satisfies
+    parameters = function.get("parameters")
+    if parameters is None or parameters is False:
         return tool
-    types = parameters.get("type", "object")
-    if not (types == "object" or (isinstance(types, list) and "object" in types)):
-        message = f"the arguments of a function must be an object, but the type of this schema is {brief(types)}"
-        param = f"tools/{number}/function/parameters/type"
-        raise RequestError(f'{message}: write "type": "object"', param=param, code="invalid_specification")
-    schema = {**_wrap_reference(parameters), "type": "object"}
+    schema = restrict_to_objects(parameters, "")
+    assert isinstance(schema, dict)
     return {**tool, "function": {**function, "parameters": close_objects(schema) if function.get("strict") else schema}}
-
-
-def _wrap_reference(schema: _Json) -> _Json:
-    """Move a `$ref` into `allOf`, since older drafts ignore other keywords next to a reference."""
-    if "$ref" not in schema or "draft-0" not in str(schema.get("$schema")):
-        return schema
-    document = {name: value for name, value in schema.items() if name in _DOCUMENT_KEYWORDS}
-    return {**document, "allOf": [{name: value for name, value in schema.items() if name not in _DOCUMENT_KEYWORDS}]}
 
 
 def _check_text_format(structured_output: StructuredOutput, *, must_call: bool) -> None:

@@ -70,14 +70,21 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
     return;
   }
   meter_.states(copies);
+  const bool counts = copies > 2 && ir_.nodes[item].kind == Kind::Chars;
+  const int32_t node = counts ? nfa.counted_nodes++ : -1;
+  const auto count = [&](int32_t state, int64_t number) {
+    if (counts) nfa.counted.push_back({.state = state, .node = node, .count = number, .min = n.min, .max = n.max});
+  };
   int32_t current = from;
   for (int64_t i = 0; i < n.min; ++i) {
     int32_t next = i + 1 == n.max ? to : nfa.add();
     build(nfa, item, enc, current, next, depth + 1);
     current = next;
+    if (i + 1 < n.min) count(next, i + 1);
   }
   if (n.max < 0) {
     int32_t loop = nfa.add();
+    count(loop, n.min);
     nfa.move(current, loop);
     build(nfa, item, enc, loop, add_move_back(nfa, loop), depth + 1);
     nfa.move(loop, to);
@@ -87,6 +94,7 @@ void Lowerer::build_repeat(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from,
   for (int64_t i = n.min; i < n.max; ++i) {
     // Each copy starts in a new state. Only this state gets the move to `to`.
     int32_t copy_start = nfa.add();
+    count(copy_start, i);
     nfa.move(current, copy_start);
     nfa.move(copy_start, to);
     int32_t next = i + 1 == n.max ? to : nfa.add();

@@ -1,6 +1,7 @@
 #include "fsa/symbolic_automaton.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -72,7 +73,10 @@ class SubsetConstruction {
         moves_(nfa.moves, nfa.states, [](const Nfa::Move& m) { return m.to; }),
         meter_(meter),
         closure_numbers_(nfa.states, -1),
-        stamps_(nfa.states, 0) {}
+        stamps_(nfa.states, 0),
+        counted_(nfa.counted.empty() ? 0 : nfa.states, nullptr) {
+    for (const Nfa::CountedState& state : nfa.counted) counted_[state.state] = &state;
+  }
 
   Dfa run() {
     dfa_.edges.reserve(nfa_.edges.size(), nfa_.edges.size());
@@ -115,6 +119,39 @@ class SubsetConstruction {
     // States without edges do not matter, except for the final one. Removing them makes more sets equal.
     std::erase_if(set_, [&](int32_t s) { return edges_[s].empty() && s != nfa_.final; });
     if (set_.size() > 1) std::sort(set_.begin(), set_.end());
+    if (set_.size() > 1 && !counted_.empty()) drop_covered();
+  }
+
+  // Drops counted states whose languages the other states of their node contain together. After `count` characters of
+  // x{min,max}, `shortest` to `longest` more may come, then the same text. So a state is not needed if another one has
+  // its range, or if the ranges of its two neighbours leave no gap between them. Without this, (.*a.{1,99}) needs a
+  // state for each set of positions at which an a may stand.
+  void drop_covered() {
+    size_t kept = 0;
+    for (const int32_t s : set_) {
+      const Nfa::CountedState* last = counted_[s];
+      bool is_covered = false;
+      while (last && kept > 0) {
+        const Nfa::CountedState* middle = counted_[set_[kept - 1]];
+        if (!middle || middle->node != last->node) break;
+        is_covered = contains(*middle, *last);
+        if (is_covered) break;
+        const Nfa::CountedState* first = kept > 1 ? counted_[set_[kept - 2]] : nullptr;
+        const bool has_first = first && first->node == last->node;
+        if (!contains(*last, *middle) && !(has_first && shortest(*first) <= longest(*last) + 1)) break;
+        --kept;
+      }
+      if (!is_covered) set_[kept++] = s;
+    }
+    set_.resize(kept);
+  }
+
+  static int64_t shortest(const Nfa::CountedState& state) { return std::max<int64_t>(state.min - state.count, 0); }
+  static int64_t longest(const Nfa::CountedState& state) {
+    return state.max < 0 ? std::numeric_limits<int32_t>::max() : state.max - state.count;
+  }
+  static bool contains(const Nfa::CountedState& outer, const Nfa::CountedState& inner) {
+    return shortest(outer) <= shortest(inner) && longest(outer) >= longest(inner);
   }
 
   // Adds the edges of state `s`, by a sweep over the ranges of all edges in its set. `active_`: the edges that contain
@@ -156,6 +193,7 @@ class SubsetConstruction {
   IntLists sets_;
   std::vector<int32_t> closure_numbers_;  // state of the NFA -> state of its closure; -1: unknown
   std::vector<int32_t> stamps_, set_;
+  std::vector<const Nfa::CountedState*> counted_;  // state -> what it has counted; empty: no state counts
   std::vector<Edge> set_edges_, active_, out_;
   int32_t stamp_ = 0;
 };

@@ -5,6 +5,7 @@
 //
 // determinise   subset construction (Rabin and Scott, 1959). A sweep over the edges of a subset's states cuts them at
 //               the boundaries of their ranges. Exponential in the worst case; the meter limits states and work.
+//               Of the states of a counted class `[...]{m,n}`, a subset keeps only as many as its language needs.
 // minimise      acyclic parts by hashing backwards from the ends (Revuz, 1992), the rest by partition refinement
 //               (Hopcroft, 1971; on the signatures of Moore, 1956): O(edges log states). See minimise.cpp.
 // intersect     product construction, only the reachable part: O(edges of the product)
@@ -82,8 +83,16 @@ struct Nfa {
   struct Move {
     int32_t from, to;
   };
+  // A state in `[...]{min,max}` (max < 0: unbounded) after `count` characters. It has no other edges, and nothing but
+  // these characters leads to it. The states of one such node have adjacent numbers, ascending with their counts.
+  struct CountedState {
+    int32_t state, node;
+    int64_t count, min, max;
+  };
   std::vector<OutEdge> edges;
   std::vector<Move> moves;
+  std::vector<CountedState> counted;
+  int32_t counted_nodes = 0;
   int32_t states = 0, start = 0, final = 0;
   int64_t size() const { return states + static_cast<int64_t>(edges.size() + moves.size()); }
   int32_t add() { return states++; }

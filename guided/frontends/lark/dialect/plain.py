@@ -31,12 +31,12 @@ from guided.limits import Limits
 
 from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, split_statements
-from .expressions import decode_string, read_counts, read_range_ends
+from .expressions import read_counts, read_range_ends
+from .literals import JSON_ESCAPES, format_string, group_pattern
 from .parameters import evaluate_condition, evaluate_value, split_alternatives
 
 __all__ = ["PlainLark", "rewrite_extensions"]
 
-_JSON_ESCAPES: Final = re.compile(r"\\(?:[bf/]|u[dD][89abAB])")
 _PARTS: Final = ("%json", "%lark")
 _OPTIONS: Final = {
     "allow_initial_skip": (False, True),
@@ -118,7 +118,7 @@ def _is_extension(token: Token, next_token: Token) -> bool:
         return "-" in token.text or (next_token.kind == "[" and next_token.start == token.end)
     if token.kind in ("{", "~"):
         return (next_token.kind == "number" or next_token.kind == ",") == (token.kind == "{")
-    return token.kind == "string" and (token.text.startswith('""') or bool(_JSON_ESCAPES.search(token.text)))
+    return token.kind == "string" and (token.text.startswith('""') or bool(JSON_ESCAPES.search(token.text)))
 
 
 class _Writer:
@@ -133,6 +133,9 @@ class _Writer:
         self.instances: dict[tuple[str, int], str] = {}
         self.pending_instances: list[tuple[str, int]] = []
         self.options: dict[str, Any] = {}
+        self.groups_patterns = any(
+            isinstance(line, Directive) and line.token.text in ("%llguidance", "%grammar_options") for line in lines
+        )
 
     def write(self) -> PlainLark:
         plain_grammar = self.plain_grammar
@@ -311,14 +314,16 @@ class _Writer:
                     self.put(token.text + " ", token)
                 case ".." if index < len(body):
                     read_range_ends(self.source, body[index - 2], body[index])  # raises an error if they are invalid
-                    self.put(f"..{_format_string(self.source, body[index])} ", token)
+                    self.put(f"..{format_string(self.source, body[index])} ", token)
                     index += 1
                     continue
                 case "name":
                     index = self._write_name(token, body, index, parameter)
                 case "string":
                     is_range = index < len(body) and body[index].kind == ".."
-                    self.put(_format_string(self.source, token) + " " * (not is_range), token)
+                    self.put(format_string(self.source, token) + " " * (not is_range), token)
+                case "regex" if self.groups_patterns:
+                    self.put(group_pattern(token.text) + " ", token)
                 case "directive" | "special" | "reference":
                     self.put(self.name_part(token.text, token) + " ", token)
                 case "&" | "~":
@@ -404,14 +409,3 @@ class _Writer:
 
     def error(self, message: str, token: Token, hint: str = "") -> SpecError:
         return SpecError(message, text=self.source, span=token.span, hint=hint)
-
-
-def _format_string(source: str, token: Token) -> str:
-    """A string literal that Lark can read. The empty string becomes an empty group."""
-    if token.text in ('""', '""i'):
-        return "()"
-    if not _JSON_ESCAPES.search(token.text):
-        return token.text
-    value = decode_string(source, token).replace("\\", "\\\\").replace('"', '\\"')
-    value = re.sub(r"[\x00-\x1f]", lambda match: f"\\x{ord(match[0]):02x}", value)
-    return f'"{value}"' + "i" * token.text.endswith("i")
