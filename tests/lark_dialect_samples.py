@@ -67,6 +67,16 @@ OBJECT = (
 
 SAMPLES: dict[str, tuple[str, list[str], list[str]]] = {
     # notation
+    "lazy in one of two places": (
+        '%llguidance {}\nstart: l | "c" t | t "x"\nl[lazy]: "ab"\nt: T\nT: /[ab]+/',
+        ["ab", "cab", "caba", "bax", "cb"],
+        ["abx", "abax", "c", "b"],
+    ),
+    "lazy in one of two places, nested": (
+        '%llguidance {}\nstart: "x" l | "c" t ";" | "x" t\nl[lazy]: "ab"\nt: u | "(" t ")"\nu: T\nT: /[ab]+/',
+        ["xab", "cab;", "caba;", "c(abab);", "x(ab)", "xba", "x(aba)"],
+        ["xaba", "x", "c(ab)"],
+    ),
     "patterns joined": ("%llguidance {}\nstart: T\nT: /x/ /ab|c/", ["xab", "xc"], ["c", "x", "ab"]),
     "patterns joined by name": (
         '%llguidance {}\nstart: T\nT: A B "!"\nA: /a|bb/\nB: /ab|c/i',

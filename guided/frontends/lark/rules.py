@@ -16,8 +16,8 @@ from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Re
 from guided.limits import Limits
 
 from .ignored_tokens import IgnoredTokens
-from .lalr import Item, find_nullable
-from .lazy import find_avoided_terminals
+from .lalr import Item, Rules, find_nullable
+from .lazy import find_lazy_contexts
 from .loader import LoadedGrammar
 from .terminals import build_named_terminal
 
@@ -30,7 +30,8 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
     Raises:
         SpecError, UnsupportedError, LimitExceeded: see `build_terminal_node` and `IgnoredTokens`.
     """
-    table, rules = RuleTable(), loaded_grammar.rules
+    table = RuleTable()
+    rules: Rules = loaded_grammar.rules
     if loaded_grammar.start not in rules:
         raise SpecError(f"the rule {loaded_grammar.start!r} generates nothing", text=loaded_grammar.text)
     used_names = sorted(
@@ -45,7 +46,7 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
     lazy_names = frozenset(
         name for name in used_names if name not in loaded_grammar.parts and loaded_grammar.terminals[name].is_lazy
     )
-    avoided_names = find_avoided_terminals(rules, loaded_grammar.start, lazy_names)
+    rules, avoided_names, sources = find_lazy_contexts(rules, loaded_grammar.start, lazy_names)
 
     def make_item(lr_item: Item, is_first: bool = False) -> Node:
         symbol, is_term = rules[lr_item.rule][lr_item.alternative][lr_item.read]
@@ -65,7 +66,7 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
     for name, branches in rules.items():
         table.define(
             _rule_name(name),
-            describe_origin(loaded_grammar, name),
+            describe_origin(loaded_grammar, sources.get(name, name)),
             Alt(tuple(Seq(tuple(make_items(name, n))) for n in range(len(branches)))),
         )
     end = gaps.make_optional_gap() if loaded_grammar.final_skip else EPSILON
@@ -79,13 +80,17 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
                 for read in range(len(symbols))
                 if all(symbol in nullable_rules for symbol, _ in symbols[:read])
             ]
-            table.define(_first_rule_name(name), describe_origin(loaded_grammar, name), Alt(tuple(alternatives)))
+            origin = describe_origin(loaded_grammar, sources.get(name, name))
+            table.define(_first_rule_name(name), origin, Alt(tuple(alternatives)))
         # The empty text has no gap after it.
         min_count = 0 if loaded_grammar.start in nullable_rules else 1
         start_node = Repeat(Seq((Ref(_first_rule_name(loaded_grammar.start)), end)), min_count, 1)
     start = table.define("start", "", start_node)
-    for name, region in loaded_grammar.regions.items():
-        table.regions |= {rule: region for rule in (_rule_name(name), _first_rule_name(name)) if rule in table.rules}
+    for name in rules:
+        if (region := loaded_grammar.regions.get(sources.get(name, name))) is not None:
+            table.regions |= {
+                rule: region for rule in (_rule_name(name), _first_rule_name(name)) if rule in table.rules
+            }
     for name in loaded_grammar.parts.keys() & {
         *used_names,
         *loaded_grammar.ignored_terminals,
