@@ -7,12 +7,12 @@ terminals may come before each terminal or part (`LoadedGrammar.parts`), and at 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from guided.errors import SpecError, brief
 from guided.frontends.common.rule_table import RuleTable
 from guided.frontends.regex.algebra import ANY_TEXT, conj, negate, seq
-from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Ref, Repeat, Seq
+from guided.ir.nodes import ANY_CHAR, EPSILON, Alt, Grammar, MaxTokens, Node, Ref, Region, Repeat, Seq
 from guided.limits import Limits
 
 from .ignored_tokens import IgnoredTokens
@@ -80,17 +80,12 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
                 for read in range(len(symbols))
                 if all(symbol in nullable_rules for symbol, _ in symbols[:read])
             ]
-            origin = describe_origin(loaded_grammar, sources.get(name, name))
-            table.define(_first_rule_name(name), origin, Alt(tuple(alternatives)))
+            table.define(_first_rule_name(name), table.origins[_rule_name(name)], Alt(tuple(alternatives)))
         # The empty text has no gap after it.
         min_count = 0 if loaded_grammar.start in nullable_rules else 1
         start_node = Repeat(Seq((Ref(_first_rule_name(loaded_grammar.start)), end)), min_count, 1)
     start = table.define("start", "", start_node)
-    for name in rules:
-        if (region := loaded_grammar.regions.get(sources.get(name, name))) is not None:
-            table.regions |= {
-                rule: region for rule in (_rule_name(name), _first_rule_name(name)) if rule in table.rules
-            }
+    table.regions |= _list_regions(loaded_grammar, rules, sources)
     for name in loaded_grammar.parts.keys() & {
         *used_names,
         *loaded_grammar.ignored_terminals,
@@ -98,6 +93,17 @@ def build_scannerless_grammar(loaded_grammar: LoadedGrammar, limits: Limits) -> 
         part = loaded_grammar.parts[name]
         table.rules[_terminal_rule_name(name)] = table.embed(part) if isinstance(part, Grammar) else part
     return Grammar(table.rules, start, table.origins, regions=table.regions, schemas=table.schemas)
+
+
+def _list_regions(loaded_grammar: LoadedGrammar, rules: Rules, sources: Mapping[str, str]) -> dict[str, Region]:
+    """The regions of rules that have one. `sources`: see `LazyContexts`."""
+    regions = dict[str, Region]()
+    for name in rules:
+        if (region := loaded_grammar.regions.get(sources.get(name, name))) is not None:
+            regions |= {_rule_name(name): region}
+            if not loaded_grammar.initial_skip:
+                regions |= {_first_rule_name(name): region}
+    return regions
 
 
 def _exclude_lazy_matches(
