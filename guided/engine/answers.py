@@ -91,8 +91,8 @@ class PendingChoices(Generic[_Key]):
     """Choices that the device is still computing: one token for each of several sequences, and prepared choices.
 
     Attributes:
-        prepared_tokens: after `wait`, the tokens of the prepared choices; None if there are none, or if the joint call
-            failed.
+        prepared_tokens: after `wait`, the tokens of the prepared choices; None without prepared choices, and if the
+            joint call failed.
         seconds_per_row: after `wait`, the mean computation time of a choice.
     """
 

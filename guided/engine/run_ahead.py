@@ -7,7 +7,6 @@ next pass's logits that belongs to it. Tasks in a run (runs.py) get several toke
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,27 +15,19 @@ from guided.engine.answers import Answers, PendingChoices
 from guided.engine.batch_matchers import accept_tokens
 from guided.engine.long_chunks import SHORT_LENGTH, first_in_order
 from guided.engine.runner import Chunk, ModelRunner, TokensAhead
-from guided.engine.runs import Runs
+from guided.engine.runs import Runs, TaskAnswer
 from guided.engine.step_requests import Draft
 from guided.engine.task import Task
-from guided.sampling.choice import Answer, Choose
+from guided.sampling.choice import Choose
 
-__all__ = ["RunAhead", "TaskAnswer"]
-
-
-class TaskAnswer(NamedTuple):
-    """An answer for a task. `row`: the row with the logits after the chosen token; None if no pass has read it."""
-
-    task: Task
-    answer: Answer | Exception
-    row: int | None = None
+__all__ = ["RunAhead"]
 
 
 class RunAhead:
     """The choices that the device is computing.
 
     Attributes:
-        pending: these choices; None if there are none.
+        pending: these choices; None while the device chooses no token.
         runs: the tasks in runs.
     """
 
@@ -94,8 +85,7 @@ class RunAhead:
         answers = [TaskAnswer(task, answer, rows.get(task) if read else None) for task, answer, read in pending.wait()]
         accept_tokens([(task.stepper, answer) for task, answer, _ in answers if not task.is_done])
         first_row += len(ahead_tasks)
-        ended_runs = self.runs.take(pending.prepared_tokens, first_row, pending.seconds_per_row)
-        return answers + [TaskAnswer(*ended) for ended in ended_runs]
+        return answers + self.runs.take(pending.prepared_tokens, first_row, pending.seconds_per_row)
 
     def launch(
         self, requests: Sequence[tuple[Task, Choose | Draft]], logits: Tensor, running_count: int
@@ -121,7 +111,7 @@ class RunAhead:
         self.pending = self._answers.launch(launched, self.runs.choices(logits))
         if self.pending is not None:
             return others, []
-        return others + launched, [TaskAnswer(*ended) for ended in self.runs.take(None, 0, 0.0)]
+        return others + launched, self.runs.take(None, 0, 0.0)
 
 
 def _may_need_token(task: Task) -> bool:

@@ -47,9 +47,9 @@ from guided.kv.cache import KVCache
 from guided.kv.paged import PagedCache
 from guided.sampling.choice import Answer, Choice, Choose, ChosenToken, RunTokens
 from guided.sampling.prepared import Ints, PreparedChoices, PreparedTokens
-from guided.sampling.sampler import MAX_TEMPERATURE, MIN_TEMPERATURE, uniform
+from guided.sampling.sampler import inverse_temperature, uniform
 
-__all__ = ["MAX_TOKENS", "MIN_RUNNING", "USUAL_TOKENS", "EndedRun", "RunRows", "Runs"]
+__all__ = ["MAX_TOKENS", "MIN_RUNNING", "USUAL_TOKENS", "RunRows", "Runs", "TaskAnswer"]
 
 MIN_RUNNING: Final = 32  # with fewer running sequences, Python code takes less time than a pass anyway
 USUAL_TOKENS: Final = 8
@@ -73,17 +73,17 @@ class RunRows(NamedTuple):
     lengths: list[int]
 
 
-class EndedRun(NamedTuple):
-    """A sequence whose run has ended.
+class TaskAnswer(NamedTuple):
+    """An answer for a task.
 
     Attributes:
-        answer: the tokens of the run, or the error of the last choice.
-        row: the row with the logits after the last token; None if the last pass may have read another token.
+        answer: the chosen tokens, or the error of the last choice.
+        row: the row with the logits after the last token; None if no pass has read this token.
     """
 
     task: Task
     answer: Answer | Exception
-    row: int | None
+    row: int | None = None
 
 
 @dataclass(slots=True)
@@ -173,9 +173,7 @@ class Runs:
             self._has_ramp[slot] = sequence.masks.has_ramp
         self._ends[slot] = _NO_TOKEN
         self._ends[slot, : len(sequence.ends)] = list(sequence.ends)
-        self._scale[slot] = 0.0
-        if params.temperature:
-            self._scale[slot] = max(MIN_TEMPERATURE, 1 / min(max(params.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE))
+        self._scale[slot] = inverse_temperature(params.temperature)
         self._top_p[slot] = 1.0 if params.top_p is None else params.top_p
         self._top_k[slot], self._min_p[slot] = choice.top_k, params.min_p or 0.0
         self._count[slot], self._limit[slot], self._budget[slot] = 0, limit, sequence.budget(1)
@@ -186,7 +184,7 @@ class Runs:
             self._runs[slot], self._is_active[slot] = None, False
             self._free_slots.append(slot)
 
-    def _end(self, slot: int, status: RowStatus, last: Answer | Exception | None, seconds: float) -> EndedRun:
+    def _end(self, slot: int, status: RowStatus, last: Answer | Exception | None, seconds: float) -> TaskAnswer:
         """End a run. `last`: the answer to its last choice, if this was repeated."""
         run, count, is_repeated = self._runs[slot], int(self._count[slot]), last is not None
         assert run is not None and self._cache is not None
@@ -210,7 +208,7 @@ class Runs:
                 scores = history[_REMOVED][:-1], history[_LOGPROB][:-1], preferred[:-1]
                 last = last._replace(run=RunTokens(earlier, *scores, seconds))
         self.remove(task)
-        return EndedRun(task, last, None if is_repeated else int(self._row[slot]))
+        return TaskAnswer(task, last, None if is_repeated else int(self._row[slot]))
 
     # ---- a step of all runs
     def choices(self, logits: Tensor) -> PreparedChoices | None:
@@ -252,7 +250,7 @@ class Runs:
         slots = self._launched[self.indices()]
         return RunRows([run.table for run in self._runs_of(slots)], self._length[slots].tolist())
 
-    def take(self, tokens: PreparedTokens | None, first_row: int, seconds: float) -> list[EndedRun]:
+    def take(self, tokens: PreparedTokens | None, first_row: int, seconds: float) -> list[TaskAnswer]:
         """Let all runs continue with their tokens. Return those that end.
 
         Args:

@@ -39,8 +39,9 @@ from torch import Tensor
 from guided.engine.answers import Answers
 from guided.engine.batch_matchers import fill_masks
 from guided.engine.long_chunks import SHORT_LENGTH, LongChunks, divide_tokens
-from guided.engine.run_ahead import RunAhead, TaskAnswer
+from guided.engine.run_ahead import RunAhead
 from guided.engine.runner import ModelRunner
+from guided.engine.runs import TaskAnswer
 from guided.engine.step_requests import Draft, Forward, LogitRows
 from guided.engine.stepper import BackgroundSteps, StepOutcome, Stepper
 from guided.engine.task import Outcome, Task

@@ -23,7 +23,7 @@ from torch import Tensor
 from guided.kernels.transfer import Rows, send_arrays
 from guided.sampling.choice import Bits, Choice
 from guided.sampling.prepared import PreparedChoices
-from guided.sampling.sampler import MAX_TEMPERATURE, MIN_TEMPERATURE, uniform
+from guided.sampling.sampler import inverse_temperature, uniform
 
 __all__ = ["EVERYTHING", "NOTHING", "ChoiceTable", "Pairs", "make_choice_table"]
 
@@ -223,10 +223,8 @@ def _list_numbers(
     """The numbers of a choice for the columns of `_DOUBLES`, `_INTS` and `_FLOATS`."""
     params, ramp, changes = choice.params, choice.ramp, choice.changes
     allowed = masks.add(choice.allowed, EVERYTHING)
-    scale, uniform_number = 0.0, 0.0
-    if params.temperature:
-        scale = max(MIN_TEMPERATURE, 1 / min(max(params.temperature, MIN_TEMPERATURE), MAX_TEMPERATURE))
-        uniform_number = uniform(params.seed, choice.position)
+    scale = inverse_temperature(params.temperature)
+    uniform_number = uniform(params.seed, choice.position) if params.temperature else 0.0
     return (
         (uniform_number, 1.0 if params.top_p is None else params.top_p),
         (

@@ -22,7 +22,16 @@ from torch import Tensor
 from guided.errors import GuidedError
 from guided.sampling.params import SamplingParams
 
-__all__ = ["MAX_TEMPERATURE", "MIN_TEMPERATURE", "argmax", "choose", "log_mass", "refusal", "uniform"]
+__all__ = [
+    "MAX_TEMPERATURE",
+    "MIN_TEMPERATURE",
+    "argmax",
+    "choose",
+    "inverse_temperature",
+    "log_mass",
+    "refusal",
+    "uniform",
+]
 
 _PACK = struct.Struct("<QQ")
 MIN_TEMPERATURE = torch.finfo(torch.float32).tiny  # a lower temperature could round to 0
@@ -33,6 +42,13 @@ def uniform(seed: int, position: int) -> float:
     """A number in [0, 1) that depends only on the arguments: 53 bits of BLAKE2b."""
     digest = hashlib.blake2b(_PACK.pack(seed, position), digest_size=8, person=b"guided").digest()
     return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
+
+
+def inverse_temperature(temperature: float) -> float:
+    """1 / temperature, with the temperature limited to its range; 0 for 0, which chooses the greatest logit."""
+    if not temperature:
+        return 0.0
+    return max(MIN_TEMPERATURE, 1 / min(max(temperature, MIN_TEMPERATURE), MAX_TEMPERATURE))
 
 
 def log_mass(logits: Tensor) -> float:
