@@ -43,6 +43,16 @@ class RowFiller {
     return result_;
   }
 
+  // Fills only the first row. Returns whether a choice needs nothing else.
+  bool fill_alone(bool has_ramp) {
+    const bool is_ample = has_ramp && fill_with_half();
+    if (half_is_too_small_) return false;
+    if (!is_ample) fill_allowed(max_tokens_);
+    return !is_bound_ && !(matcher_.accepting() && allows_only_ends());
+  }
+
+  const BudgetRows& result() const { return result_; }
+
  private:
   // Whether half of the budget removes no token. Then the row equals the one under the whole budget.
   bool fill_with_half() {
@@ -74,6 +84,15 @@ class RowFiller {
     if (!is_empty) result_.ramp_length = length;
   }
 
+  bool allows_only_ends() const {
+    const TokenVocabulary& vocabulary = *matcher_.compiled().vocabulary;
+    const auto count = [](uint32_t word) { return std::popcount(word); };
+    const int64_t allowed = std::transform_reduce(allowed_, allowed_ + words_, int64_t{0}, std::plus<>(), count);
+    const auto& ends = vocabulary.end_tokens;
+    const auto is_allowed = [&](int32_t id) { return allowed_[id / 32] >> (id % 32) & 1; };
+    return allowed == std::count_if(ends.begin(), ends.end(), is_allowed);
+  }
+
   Matcher& matcher_;
   uint32_t* allowed_;
   int32_t words_;
@@ -82,32 +101,26 @@ class RowFiller {
   BudgetRows result_;
 };
 
-// Whether a row allows no token except end tokens.
-bool allows_only_ends(const TokenVocabulary& vocabulary, const uint32_t* row) {
-  const auto count = [](uint32_t word) { return std::popcount(word); };
-  const int64_t allowed = std::transform_reduce(row, row + vocabulary.words, int64_t{0}, std::plus<>(), count);
-  const auto& ends = vocabulary.end_tokens;
-  return allowed == std::count_if(ends.begin(), ends.end(), [&](int32_t id) { return row[id / 32] >> (id % 32) & 1; });
-}
-
-// Fills the row under the budget. Returns false if the budget removes tokens, if it is so small that there may be a row
-// `longer`, or if the output has to end.
-bool fill_ample_row(const RowRequest& request) {
+// Runs a step: accepts the token, and calls `fill`, which returns whether the rows are filled.
+template <class Fill>
+StepResult run_step(const StepRequest& request, Fill fill) {
+  StepResult result;
+  const double begin = thread_seconds();
   Matcher& matcher = *request.matcher;
-  bool is_ample = false;
   try {
-    if (request.has_ramp) {
-      fill_row(matcher, request.row, request.max_tokens / 2);
-      is_ample = !matcher.budget_bound();
+    const bool has_token = request.token >= 0;
+    if (!has_token || matcher.accept_token(request.token)) {
+      result.status = StepStatus::kAccepted;
+      if (!has_token || (!matcher.terminated() && matcher.forced(1).empty())) {
+        result.status = StepStatus::kUnforced;
+        if (fill(result.rows)) result.status = StepStatus::kFilled;
+      }
     }
-    if (!is_ample) {
-      fill_row(matcher, request.row, request.max_tokens);
-      is_ample = !matcher.budget_bound();
-    }
-  } catch (const BudgetFailure&) {
-    return false;
+  } catch (...) {
+    result.error = std::current_exception();
   }
-  return is_ample && !(matcher.accepting() && allows_only_ends(*matcher.compiled().vocabulary, request.row));
+  result.seconds = thread_seconds() - begin;
+  return result;
 }
 
 }  // namespace
@@ -116,50 +129,24 @@ BudgetRows fill_budget_rows(Matcher& matcher, uint32_t* rows, int64_t max_tokens
   return RowFiller(matcher, rows, max_tokens).fill(has_ramp);
 }
 
-std::vector<StepResult> advance_matchers(const std::vector<StepRequest>& requests) {
-  std::vector<StepResult> results(requests.size());
-  double begin = thread_seconds();
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const StepRequest& request = requests[i];
-    StepResult& result = results[i];
-    Matcher& matcher = *request.matcher;
-    try {
-      result.is_accepted = request.token < 0 || matcher.accept_token(request.token);
-      result.is_unforced =
-          result.is_accepted && (request.token < 0 || (!matcher.terminated() && matcher.forced(1).empty()));
-      if (result.is_unforced) {
-        result.rows = fill_budget_rows(matcher, request.rows, request.max_tokens, request.has_ramp);
-        result.is_filled = true;
-      }
-    } catch (...) {
-      result.error = std::current_exception();
-    }
-    const double end = thread_seconds();
-    result.seconds = end - begin;
-    begin = end;
-  }
-  return results;
+StepResult advance_matcher(const StepRequest& request) {
+  return run_step(request, [&](BudgetRows& rows) {
+    rows = fill_budget_rows(*request.matcher, request.rows, request.max_tokens, request.has_ramp);
+    return true;
+  });
 }
 
-RowResult advance_row(const RowRequest& request) {
-  RowResult result;
-  const double begin = thread_seconds();
-  Matcher& matcher = *request.matcher;
-  try {
-    if (matcher.accept_token(request.token)) {
-      result.status = RowStatus::kAccepted;
-      if (!matcher.terminated() && matcher.forced(1).empty()) {
-        result.status = RowStatus::kUnforced;
-        const auto fill_begin = std::chrono::steady_clock::now();
-        if (fill_ample_row(request)) result.status = RowStatus::kFilled;
-        result.fill_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - fill_begin).count();
-      }
+StepResult advance_row(const StepRequest& request) {
+  return run_step(request, [&](BudgetRows& rows) {
+    RowFiller filler(*request.matcher, request.rows, request.max_tokens);
+    try {
+      const bool is_filled = filler.fill_alone(request.has_ramp);
+      rows = filler.result();
+      return is_filled;
+    } catch (const BudgetFailure&) {
+      return false;
     }
-  } catch (...) {
-    result.error = std::current_exception();
-  }
-  result.seconds = thread_seconds() - begin;
-  return result;
+  });
 }
 
 }  // namespace guided

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <exception>
-#include <vector>
 
 #include "matching/matcher.hpp"
 
@@ -26,51 +25,37 @@ struct BudgetRows {
 // BudgetFailure if not even the shortest output fits into `max_tokens`.
 BudgetRows fill_budget_rows(Matcher& matcher, uint32_t* rows, int64_t max_tokens, bool has_ramp);
 
-// What a matcher does in advance_matchers.
+// How far the step of a matcher went. Each status includes the ones before it.
+enum class StepStatus : uint8_t {
+  kRejected,  // nothing has changed
+  kAccepted,  // the token was accepted; something is forced after it, or the output has ended
+  kUnforced,  // nothing is forced, but the rows are not filled
+  kFilled,    // the rows are filled
+};
+
+// The step of a matcher: it accepts a token; unless something is forced then, or the output has ended, it fills rows.
 struct StepRequest {
   Matcher* matcher;
-  int32_t token;  // accepted first; -1: none
+  int32_t token;  // -1: none
   uint32_t* rows;
   int64_t max_tokens;  // after the token
   bool has_ramp;
 };
 struct StepResult {
-  bool is_accepted = false;  // the token was accepted
-  bool is_unforced = false;  // and nothing is forced after it
-  bool is_filled = false;    // and the rows are filled
+  StepStatus status = StepStatus::kRejected;
   BudgetRows rows;
   double seconds = 0;        // of thread time
   std::exception_ptr error;  // what ended the step early
 };
 
-// Runs the steps one after the other. Each accepts a token; unless something is forced then, or the output has ended,
-// it fills the rows. An error is not thrown here: the caller repeats what is missing, which usually throws it again.
-std::vector<StepResult> advance_matchers(const std::vector<StepRequest>& requests);
+// Runs a step that fills all rows. An error is not thrown here: the caller repeats what is missing, which usually throws
+// it again.
+StepResult advance_matcher(const StepRequest& request);
 
-// What a matcher does in advance_row.
-struct RowRequest {
-  Matcher* matcher;
-  int32_t token;
-  uint32_t* row;
-  int64_t max_tokens;  // after the token
-  bool has_ramp;
-};
-// How far the step went. Each status includes the ones before it.
-enum class RowStatus : uint8_t {
-  kRejected,  // nothing has changed
-  kAccepted,  // the token was accepted; something is forced after it, or the output has ended
-  kUnforced,  // nothing is forced, but the row is not filled, or more rows are needed
-  kFilled,    // the row is filled; the budget removes nothing from it, and some token does not end the output
-};
-struct RowResult {
-  RowStatus status = RowStatus::kRejected;
-  double fill_seconds = 0;   // the wall time for the row
-  double seconds = 0;        // of thread time
-  std::exception_ptr error;  // what ended the step early
-};
-
-// Accepts a token, and fills one row for the next choice if that choice needs nothing else. This is the step of a
-// sequence in the middle of its output, which Python need not see (guided/engine/runs.py). Does not throw.
-RowResult advance_row(const RowRequest& request);
+// Runs a step that fills only one row, for a choice that needs nothing else: the budget removes nothing from it, half of
+// the budget can complete the output, and some allowed token does not end the output. Otherwise, the status is at most
+// kUnforced. This is the step of a sequence in the middle of its output, which Python need not see
+// (guided/engine/runs.py). Does not throw either.
+StepResult advance_row(const StepRequest& request);
 
 }  // namespace guided

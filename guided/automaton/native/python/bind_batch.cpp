@@ -81,37 +81,52 @@ void rethrow_interrupt(const std::exception_ptr& error) {
   }
 }
 
-using Steps = std::vector<std::tuple<int64_t, nb::object, int64_t, bool>>;
+// The steps of one call. All matchers and all rows must be different.
+class Steps {
+ public:
+  // `token`: -1: none.
+  void add(Matcher* matcher, int64_t token, uint32_t* rows, int64_t max_tokens, bool has_ramp) {
+    if (token < -1 || token >= matcher->compiled().vocabulary->size)
+      throw nb::value_error("a token is not in the vocabulary");
+    if (!matchers_.insert(matcher).second) throw nb::value_error("matchers: a matcher occurs twice");
+    if (!rows_.insert(rows).second) throw nb::value_error("rows: a row occurs twice");
+    requests_.push_back({matcher, static_cast<int32_t>(token), rows, std::max<int64_t>(max_tokens, 0), has_ramp});
+  }
 
-nb::list advance(const Matchers& sequence, const Steps& steps) {
+  // Runs all steps without the GIL, one after the other.
+  std::vector<StepResult> run(StepResult (*step)(const StepRequest&)) const {
+    std::vector<StepResult> results(requests_.size());
+    nb::gil_scoped_release release;
+    std::transform(requests_.begin(), requests_.end(), results.begin(), step);
+    return results;
+  }
+
+ private:
+  std::vector<StepRequest> requests_;
+  std::unordered_set<Matcher*> matchers_;
+  std::unordered_set<uint32_t*> rows_;
+};
+
+using StepTuples = std::vector<std::tuple<int64_t, nb::object, int64_t, bool>>;
+
+nb::list advance(const Matchers& sequence, const StepTuples& tuples) {
   const Batch batch(sequence);
   const std::vector<Matcher*>& matchers = batch.matchers();
-  if (steps.size() != matchers.size()) throw nb::value_error("steps and matchers must have the same length");
-  std::vector<StepRequest> requests;
+  if (tuples.size() != matchers.size()) throw nb::value_error("steps and matchers must have the same length");
+  Steps steps;
   std::vector<MaskArray> masks;  // they keep the rows alive
-  std::unordered_set<Matcher*> visited;
-  std::unordered_set<uint32_t*> used_rows;
   for (size_t i = 0; i < matchers.size(); ++i) {
-    const auto& [token, rows, max_tokens, has_ramp] = steps[i];
+    const auto& [token, rows, max_tokens, has_ramp] = tuples[i];
     MaskArray& mask = masks.emplace_back();
     if (!nb::try_cast(rows, mask, false)) throw nb::type_error("rows must be an array of int32");
-    if (token < -1 || token >= matchers[i]->compiled().vocabulary->size)
-      throw nb::value_error("a token is not in the vocabulary");
-    requests.push_back({matchers[i], static_cast<int32_t>(token), three_rows_of(*matchers[i], mask),
-                        std::max<int64_t>(max_tokens, 0), has_ramp});
-    if (!visited.insert(matchers[i]).second) throw nb::value_error("matchers: a matcher occurs twice");
-    if (!used_rows.insert(requests.back().rows).second) throw nb::value_error("steps: an array occurs twice");
-  }
-  std::vector<StepResult> results;
-  {
-    nb::gil_scoped_release release;
-    results = advance_matchers(requests);
+    steps.add(matchers[i], token, three_rows_of(*matchers[i], mask), max_tokens, has_ramp);
   }
   nb::list out;
-  for (const StepResult& result : results) {
+  for (const StepResult& result : steps.run(advance_matcher)) {
     rethrow_interrupt(result.error);
-    out.append(nb::make_tuple(result.is_accepted, result.is_unforced,
-                              result.is_filled ? nb::object(to_tuple(result.rows)) : nb::none(), result.seconds));
+    const bool is_filled = result.status == StepStatus::kFilled;
+    out.append(nb::make_tuple(result.status >= StepStatus::kAccepted, result.status >= StepStatus::kUnforced,
+                              is_filled ? nb::object(to_tuple(result.rows)) : nb::none(), result.seconds));
   }
   return out;
 }
@@ -129,29 +144,19 @@ void advance_rows(const Matchers& sequence, const MaskArray& mask, const Integer
   for (const size_t size :
        {rows.shape(0), tokens.shape(0), max_tokens.shape(0), has_ramp.shape(0), statuses.shape(0), seconds.shape(0)})
     if (size != n) throw nb::value_error("all arguments must have the same length");
-  std::vector<RowRequest> requests;
-  std::unordered_set<Matcher*> visited;
-  std::unordered_set<uint32_t*> used_rows;
+  Steps steps;
   for (size_t i = 0; i < n; ++i) {
-    Matcher* matcher = matchers[i];
-    if (tokens.data()[i] < 0 || tokens.data()[i] >= matcher->compiled().vocabulary->size)
-      throw nb::value_error("a token is not in the vocabulary");
-    requests.push_back({matcher, static_cast<int32_t>(tokens.data()[i]), row_of(*matcher, mask, rows.data()[i]),
-                        std::max<int64_t>(max_tokens.data()[i], 0), has_ramp.data()[i]});
-    if (!visited.insert(matcher).second) throw nb::value_error("matchers: a matcher occurs twice");
-    if (!used_rows.insert(requests.back().row).second) throw nb::value_error("rows: a row occurs twice");
+    if (tokens.data()[i] < 0) throw nb::value_error("a token is not in the vocabulary");
+    steps.add(matchers[i], tokens.data()[i], row_of(*matchers[i], mask, rows.data()[i]), max_tokens.data()[i],
+              has_ramp.data()[i]);
   }
-  std::vector<RowResult> results(n);
-  {
-    nb::gil_scoped_release release;
-    std::transform(requests.begin(), requests.end(), results.begin(), advance_row);
-  }
+  const std::vector<StepResult> results = steps.run(advance_row);
   for (size_t i = 0; i < n; ++i) {
     statuses.data()[i] = static_cast<uint8_t>(results[i].status);
-    seconds.data()[2 * i] = results[i].fill_seconds;
+    seconds.data()[2 * i] = results[i].rows.seconds;
     seconds.data()[2 * i + 1] = results[i].seconds;
   }
-  for (const RowResult& result : results) rethrow_interrupt(result.error);
+  for (const StepResult& result : results) rethrow_interrupt(result.error);
 }
 
 constexpr auto kFillBatch = R"(Fill a bitmask row for each matcher on several OS threads, without the GIL.
