@@ -22,7 +22,6 @@ from guided.engine.agent.answer_reader import AnswerReader
 from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.token_text import AnswerDecoder
-from guided.frontends.structural_tag.tools import chosen_tools
 from guided.server.openai import deltas
 from guided.vocabulary import Vocabulary
 from tests.effort import every
@@ -137,10 +136,9 @@ def test_answers_that_are_either_text_or_calls() -> None:
         compiler_with("<tool_call>", "</tool_call>"),
         random.Random(1),
     )
-    markers = style.begin_markers(chosen_tools(TOOLS).functions)
 
     def split() -> AnswerSplitter:
-        return AnswerSplitter(AnswerDecoder(compiler.vocabulary), style.reader(TOOLS), markers, has_stops=True)
+        return AnswerSplitter(AnswerDecoder(compiler.vocabulary), style.reader(TOOLS, mixed=False), has_stops=True)
 
     call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     for text, calls in (

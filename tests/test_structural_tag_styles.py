@@ -138,6 +138,37 @@ def test_generated_calls_parse_back(name: str, special: tuple[str, ...], choice:
                 assert [call.name for call in reader.calls] == ["mixed"]
 
 
+@pytest.mark.parametrize(
+    "name", every(3, [it for it in guided.TOOL_STYLES if not guided.tool_style(it).is_always_mixed])
+)
+def test_a_call_inside_the_text_of_an_answer_that_is_not_mixed_is_text(name: str) -> None:
+    style, source = guided.tool_style(name), random.Random(name)
+    compiler = compiler_with(*SPECIAL.get(name, ()))
+    text = {"type": "json_schema", "json_schema": {"type": "array", "items": {"type": "string"}}}
+    tag = style.structural_tag(TOOLS, mixed=False, text=text)
+    grammar = compiler.compile_structural_tag(tag, allow_special_tokens=True, numbers="plain", max_digits=20)
+    calls_tag = style.structural_tag(TOOLS, tool_choice="required", mixed=False)
+    calls_grammar = compiler.compile_structural_tag(calls_tag, allow_special_tokens=True, max_digits=20)
+    for _ in range(3):
+        answer = "".join(walk(compiler, calls_grammar, source, 400))
+        reader = style.reader(TOOLS, mixed=False)
+        read_all(reader, [answer], source)
+        reader.finish()
+        assert reader.calls and all(call.complete for call in reader.calls), answer
+        quoted = json.dumps([answer, "\n"], ensure_ascii=False)
+        matcher = guided.GrammarMatcher(grammar)
+        assert matcher.accept_string(quoted) and matcher.is_accepting()
+        reader = style.reader(TOOLS, mixed=False)
+        read_all(reader, [quoted], source)
+        reader.finish()
+        assert (reader.text, reader.calls) == (quoted, [])
+
+
+def test_answers_of_some_styles_are_always_mixed() -> None:
+    with pytest.raises(guided.UnsupportedError, match="always mixed"):
+        guided.tool_style("harmony").reader(TOOLS, mixed=False)
+
+
 def test_every_style_names_its_models_and_may_be_called() -> None:
     for name in guided.TOOL_STYLES:
         assert guided.tool_style(name).models

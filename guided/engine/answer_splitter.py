@@ -39,7 +39,6 @@ class AnswerSplitter:
     Args:
         decoder: decodes the tokens; None if there are neither functions nor tools. The text then comes from the events.
         reader: reads function calls; None: there are no functions.
-        markers: the markers that begin calls if the answer is either text or calls; empty if it may contain both.
         reasoning_end: the text that ends the reasoning before the answer; "" if there is no reasoning, or if a control
             token ends it.
         has_stops: whether stop strings may end the text.
@@ -54,16 +53,14 @@ class AnswerSplitter:
         self,
         decoder: AnswerDecoder | None = None,
         reader: CallReader | None = None,
-        markers: tuple[str, ...] = (),
         *,
         reasoning_end: str = "",
         has_stops: bool = False,
     ) -> None:
         self.decoder, self.decoded_tokens = decoder, list[tuple[list[str], bool]]()
-        self._reader, self._markers, self._reasoning_end = reader, markers, reasoning_end
+        self._reader, self._reasoning_end = reader, reasoning_end
         self._stop_tail = StopTail() if has_stops else None
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
-        self._beginning = ""  # the answer so far, while it may still begin with a marker
         self._space = ""  # white space between calls or at the end; it becomes text if text follows
         self._space_positions: Sequence[int] = ()
         self._decoded_length = 0  # the number of decoded characters that can no longer change
@@ -74,7 +71,7 @@ class AnswerSplitter:
         """The position of the first character for which it is still unknown whether it is text."""
         if self._reader is None or self._has_ended:
             return self._decoded_length
-        return 0 if self._markers else min([self._reader.interpreted_length, *self._space_positions[:1]])
+        return min([self._reader.interpreted_length, *self._space_positions[:1]])
 
     def read(self, event: StreamEvent) -> list[AnswerPart]:
         """Return the parts of an event."""
@@ -115,17 +112,7 @@ class AnswerSplitter:
         self._decoded_length += len(piece)
         if self._reader is None:
             return self._make_text_parts(piece, range(self._decoded_length - len(piece), self._decoded_length))
-        if not self._markers:
-            return self._merge_parts(self._reader.parts(piece))
-        self._beginning += piece
-        if any(marker.startswith(self._beginning) and marker != self._beginning for marker in self._markers):
-            return []
-        start, is_call = self._beginning, self._beginning.startswith(self._markers)
-        self._markers, self._beginning = (), ""
-        if is_call:
-            return self._merge_parts(self._reader.parts(start))
-        self._reader = None
-        return self._make_text_parts(start, range(len(start)))
+        return self._merge_parts(self._reader.parts(piece))
 
     def _merge_parts(self, parts: list[TextPart | CallPart]) -> list[AnswerPart]:
         out = list[AnswerPart]()
@@ -158,9 +145,7 @@ class AnswerSplitter:
     def _finish(self) -> list[AnswerPart]:
         """The withheld text, now that the answer has ended."""
         parts, self._has_ended = list[AnswerPart](), True
-        if self._beginning:
-            parts += self._make_text_parts(self._beginning, range(len(self._beginning)))
-        elif self._reader is not None:
+        if self._reader is not None:
             parts += self._merge_parts(self._reader.finish())
         if not self._has_calls:
             parts += self._make_text_parts(self._space, self._space_positions)

@@ -216,10 +216,9 @@ class Turn:
         ]
 
     def _new_reader(self) -> AnswerReader:
-        call_reader = self._style.reader(self._schemas) if self._schemas else None
-        markers = () if self._text_format is None else self._style.begin_markers(chosen_tools(self._schemas).functions)
+        call_reader = self._style.reader(self._schemas, mixed=self._text_format is None) if self._schemas else None
         decoder = None if call_reader is None else AnswerDecoder(self._vocabulary)
-        splitter = AnswerSplitter(decoder, call_reader, markers, reasoning_end=self._reasoning_end, has_stops=True)
+        splitter = AnswerSplitter(decoder, call_reader, reasoning_end=self._reasoning_end, has_stops=True)
         return AnswerReader(splitter, self._new_id)
 
     def _new_id(self) -> str:

@@ -99,6 +99,12 @@ class _CallBegin(NamedTuple):
 class CallReader:
     """Reads one answer.
 
+    Args:
+        style: the data of a `ToolStyle`.
+        functions: those that may be called.
+        reasoning: as for `ToolStyle.structural_tag`.
+        begin_markers: if an answer is either text or calls, the markers with which calls begin it; otherwise empty.
+
     Attributes:
         text: the free text so far, except a part at the end that may begin a call.
         reasoning: the reasoning so far.
@@ -107,7 +113,14 @@ class CallReader:
             `/0/arguments/city`, and its span in the answer, in characters. Nonempty containers have none.
     """
 
-    def __init__(self, style: Mapping[str, Any], functions: Sequence[Function], reasoning: str = "disabled") -> None:
+    def __init__(
+        self,
+        style: Mapping[str, Any],
+        functions: Sequence[Function],
+        reasoning: str = "disabled",
+        begin_markers: tuple[str, ...] = (),
+    ) -> None:
+        self._begin_markers = begin_markers  # empty as soon as it is known whether the answer begins with one of them
         self._texts: dict[bool, list[str]] = {False: [], True: []}
         self.calls: list[Call] = []
         self._call_begins: dict[str, list[_CallBegin]] = {}  # by their first text
@@ -192,6 +205,8 @@ class CallReader:
 
     def _read_next(self) -> bool:
         """Read up to the next mark, or the end of the current call. Returns whether there was one."""
+        if self._begin_markers:
+            return self._decide_kind()
         if self._current_arguments is not None:
             return self._read_arguments()
         if self._open_begin is not None:
@@ -217,6 +232,16 @@ class CallReader:
             return self._begin_call(mark, call_begins[mark])
         self._buffer = self._buffer[offset + len(mark) :]
         self._mode = marks[mark]
+        return True
+
+    def _decide_kind(self) -> bool:
+        """Decide whether an answer that is not mixed is text. Returns False if this is not known yet."""
+        markers, beginning = self._begin_markers, self._buffer
+        if not self._is_finished and any(mark.startswith(beginning) and mark != beginning for mark in markers):
+            return False
+        if not beginning.startswith(markers):
+            self._call_begins, self._mode_marks = {}, {}
+        self._begin_markers = ()
         return True
 
     def _may_begin_reasoning(self) -> bool:

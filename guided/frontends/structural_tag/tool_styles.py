@@ -107,11 +107,7 @@ class ToolStyle:
         if text is not None and mixed:
             raise SpecError("text= is only for answers that are not mixed", hint="write mixed=False")
         if not mixed:
-            if self.is_always_mixed or reasoning != "disabled":
-                raise UnsupportedError(
-                    f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed",
-                    hint="leave mixed out",
-                )
+            self._check_not_mixed(reasoning)
             return _structural_tag(self._build_text_or_calls(choice, parallel_tool_calls, text))
         if "channels" in self.data:
             return _structural_tag(self._build_messages(choice, parallel_tool_calls, reasoning))
@@ -121,11 +117,22 @@ class ToolStyle:
             answer = [self._build_answer(choice, parallel_tool_calls)]
         return _structural_tag(_sequence([*self._build_reasoning(reasoning), *answer]))
 
-    def reader(self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled") -> CallReader:
-        """Create a reader that reads an answer back while it is written."""
-        return CallReader(self.data, chosen_tools(tools).functions, reasoning)
+    def reader(
+        self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled", mixed: bool = True
+    ) -> CallReader:
+        """Create a reader that reads an answer back while it is written. For the arguments and errors, see
+        `structural_tag`. A call inside the text of an answer that is not mixed is text."""
+        functions = chosen_tools(tools).functions
+        if not mixed:
+            self._check_not_mixed(reasoning)
+        return CallReader(self.data, functions, reasoning, () if mixed else self._begin_markers(functions))
 
-    def begin_markers(self, functions: Sequence[Function]) -> tuple[str, ...]:
+    def _check_not_mixed(self, reasoning: Reasoning) -> None:
+        if self.is_always_mixed or reasoning != "disabled":
+            problem = f"answers of the style {self.name} with reasoning {reasoning!r} are always mixed"
+            raise UnsupportedError(problem, hint="leave mixed out")
+
+    def _begin_markers(self, functions: Sequence[Function]) -> tuple[str, ...]:
         """The markers with which an answer begins if it is not mixed and consists of calls."""
         section = self.data.get("section")
         if section is not None:

@@ -131,7 +131,7 @@ def _make_answer_splitter(
     splitter_class: Callable[..., AnswerSplitter],
 ) -> AnswerSplitter:
     if functions is not None:
-        return splitter_class(AnswerDecoder(vocabulary), functions.reader(), functions.call_markers)
+        return splitter_class(AnswerDecoder(vocabulary), functions.reader())
     toolbox = Toolbox(server_tools, vocabulary) if server_tools else None
     return splitter_class(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 
@@ -140,7 +140,7 @@ def _describe_constraint(structured_output: StructuredOutput, functions: Functio
     """What constrains the answer, as a clause for a warning."""
     if functions is not None and functions.constraint.open_ended:
         return "this answer may contain calls"
-    if structured_output.constraint is not None and (functions is None or functions.call_markers):
+    if structured_output.constraint is not None and (functions is None or functions.has_text_format):
         return f"{structured_output.param} determines this answer"
     return "this answer consists of calls" if functions is not None else "this answer begins with reasoning"
 

@@ -57,7 +57,7 @@ class Functions:
         style: how the model writes calls.
         tools: the tools that the prompt describes.
         constraint: the constraint on the answer.
-        call_markers: the markers that begin calls, if an answer is either constrained text or calls; otherwise empty.
+        has_text_format: whether an answer is either text in a format or calls.
         has_named_function: whether the request names the function to call.
         warnings: fields without effect -> the reason.
     """
@@ -65,13 +65,13 @@ class Functions:
     style: ToolStyle
     tools: Sequence[_Json]
     constraint: ConstraintCompiler
-    call_markers: tuple[str, ...]
+    has_text_format: bool
     has_named_function: bool
     warnings: Mapping[str, str] = field(default_factory=dict)
 
     def reader(self) -> CallReader:
         """A reader for one answer."""
-        return self.style.reader(self.tools)
+        return self.style.reader(self.tools, mixed=not self.has_text_format)
 
     @classmethod
     def from_request(
@@ -116,10 +116,9 @@ class Functions:
             except (SpecError, UnsupportedError) as error:
                 raise _locate_error(error, locations) from None
 
-        call_markers = () if text_format is None else style.begin_markers(choice.functions)
         constraint = ConstraintCompiler(compile_calls, open_ended=is_mixed, has_calls=True, follows_message=must_call)
         warnings = _warn_about_text(structured_output) if must_call else {}
-        return cls(style, tools, constraint, call_markers, choice.mode == "named", warnings)
+        return cls(style, tools, constraint, text_format is not None, choice.mode == "named", warnings)
 
 
 def _require_object(tool: _Json) -> _Json:
