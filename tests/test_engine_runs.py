@@ -118,8 +118,8 @@ def test_python_sees_a_sequence_once_for_several_tokens(monkeypatch: pytest.Monk
     seen, advance = list[int](), Stepper.advance
     monkeypatch.setattr(Stepper, "advance", lambda self, reply: seen.append(1) or advance(self, reply))
 
-    def steps(usual: int) -> int:
-        monkeypatch.setattr(runs, "USUAL_TOKENS", usual)
+    def steps(min_running: int) -> int:
+        monkeypatch.setattr(runs, "MIN_RUNNING", min_running)
         params = [SamplingParams(1.0, seed=number) for number in range(24)]
         group = [Task(endless(one, 64)) for one in params]
         seen.clear()
@@ -127,19 +127,39 @@ def test_python_sees_a_sequence_once_for_several_tokens(monkeypatch: pytest.Monk
         assert all(len(events[-1].result.tokens) == 64 for events in found)
         return len(seen)
 
-    one_by_one, in_runs = steps(1), steps(8)
-    assert in_runs < one_by_one / 4
+    one_by_one, in_runs = steps(1000), steps(2)
+    assert in_runs < one_by_one / 12
 
 
 def test_events_arrive_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No event has more than `MAX_TOKENS` tokens, and in each step about the same number of runs ends."""
+    """No event has more than `MAX_TOKENS` tokens, and in each step about the same number of runs has an event."""
     lengths = count_runs(monkeypatch)
     params = [SamplingParams(1.0, seed=number) for number in range(40)]
-    found = drive(scheduler(True), [Task(endless(one, 90)) for one in params])
+    found = drive(scheduler(True, blocks=1200), [Task(endless(one, 90)) for one in params])
+    assert len(lengths) == len(params)  # one long run each
     sizes = [len(event.tokens) for events in found for event in events]
     assert max(sizes) <= runs.MAX_TOKENS
-    middle = lengths[len(lengths) // 4 : -len(lengths) // 4]
+    middle = [len(event.tokens) for events in found for event in events[3:-3]]
     assert 7 <= np.mean(middle) <= 9 and max(middle) <= 10
+
+
+def test_runs_end_when_few_sequences_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MIN_RUNNING", 8)
+    group = [Task(endless(SamplingParams(1.0, seed=number), 200 if number < 4 else 40)) for number in range(24)]
+    found = drive(scheduler(True), group)
+    assert {len(event.tokens) for events in found[:4] for event in events[-100:]} <= {0, 1}
+
+
+def test_runs_end_when_memory_is_short() -> None:
+    """So that tasks can be preempted. Results are the same."""
+
+    def group() -> list[Task]:
+        return [Task(endless(SamplingParams(1.0, seed=number), 100)) for number in range(10)]
+
+    batch = scheduler(True, blocks=150)
+    found, expected = outcomes(batch, group()), outcomes(scheduler(False), group())
+    assert [one[:-1] for one in found] == [one[:-1] for one in expected]  # the number of passes may be larger
+    assert batch.preemptions and batch.runner.cache.available == batch.runner.cache.capacity
 
 
 def test_few_sequences_are_asked_after_each_token(monkeypatch: pytest.MonkeyPatch) -> None:

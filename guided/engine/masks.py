@@ -168,6 +168,10 @@ class Masks:
             self._is_unforced = status >= RowStatus.UNFORCED
             self._ready = (tokens_left, (False, 0, seconds[-1])) if status == RowStatus.FILLED else None
 
+    def record_times(self, seconds: list[float]) -> None:
+        """Record the times of masks that a run has filled and used."""
+        self._times += seconds
+
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next."""
         return [] if self._is_unforced else self.matcher.forced_tokens()

@@ -72,7 +72,7 @@ class RunAhead:
         return self._runner.step(chunks, TokensAhead(leases, tokens, *rows))
 
     def take(self, ahead_tasks: Sequence[Task], first_row: int) -> list[TaskAnswer]:
-        """Wait for the pending choices, and return their answers, without those of runs that continue.
+        """Wait for the pending choices, and return their answers. A run that continues has an event, or nothing.
 
         Args:
             ahead_tasks: the tasks that ran ahead.
@@ -82,8 +82,9 @@ class RunAhead:
         if pending is None:
             return []
         rows = {task: row for row, task in enumerate(ahead_tasks, first_row)}
-        answers = [TaskAnswer(task, answer, rows.get(task) if read else None) for task, answer, read in pending.wait()]
-        accept_tokens([(task.stepper, answer) for task, answer, _ in answers if not task.is_done])
+        chosen = pending.wait()
+        accept_tokens([(task.stepper, answer) for task, answer, _ in chosen if not task.is_done])
+        answers = [TaskAnswer(task, answer, rows.get(task) if read else None) for task, answer, read in chosen]
         first_row += len(ahead_tasks)
         return answers + self.runs.take(pending.prepared_tokens, first_row, pending.seconds_per_row)
 
@@ -108,7 +109,7 @@ class RunAhead:
                 launched.append((task, request))
         if not launched and not self.runs:
             return others, []
-        self.pending = self._answers.launch(launched, self.runs.choices(logits))
+        self.pending = self._answers.launch(launched, self.runs.choices(logits, running_count))
         if self.pending is not None:
             return others, []
         return others + launched, self.runs.take(None, 0, 0.0)

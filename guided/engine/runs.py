@@ -6,17 +6,17 @@ model. So the scheduler keeps such sequences in arrays. A step of all of them co
 and of one call of the core on each of several threads (`_core.advance_rows`).
 
     step          1        2        3        4        5
-    sequence A    begins   ------- run ------>  four tokens at once, because text is forced after the last one
-    sequence B    begins   ------- run --------------->  its turn: five tokens at once
+    sequence A    begins   ------- run ------>  four tokens at once; the run ends, because text is forced after them
+    sequence B    begins   ------- run --------------->  its turn: an event with five tokens; the run continues
     sequence C    one token after the other, because it has penalties
 
 In: the requests of sequences for which this is possible (`_can_run`), and the tokens that a device chose.
-Out: the choices of the next step (`PreparedChoices`), and the answers for sequences whose runs end. A run ends
+Out: the choices of the next step (`PreparedChoices`), events, and the answers for sequences whose runs end.
 
-- with a token that ends the text, after which something is forced, or after which a budget removes tokens;
-- when it is its turn: in each step an eighth of the runs end (`USUAL_TOKENS`), the longest ones first, so that all
-  steps take about the same time;
-- after `MAX_TOKENS` tokens, for which the cache reserves positions when the run begins.
+A run ends with a token that ends the text, after which something is forced, or after which a budget removes tokens.
+Otherwise, its tokens become an event when it is its turn: in each step that of an eighth of the runs (`USUAL_TOKENS`),
+those with the most tokens first, so that all steps take about the same time. After `MAX_TOKENS` tokens it is always its
+turn, since the cache has reserved positions for so many.
 
 Tokens, scores and texts are the same as without runs. Only events contain several tokens.
 
@@ -39,6 +39,7 @@ from guided.automaton import _core
 from guided.engine.answers import Answers
 from guided.engine.batch_matchers import advance_rows
 from guided.engine.masks import RowStatus
+from guided.engine.result import StreamEvent
 from guided.engine.sequence import Sequence
 from guided.engine.stepper import SLOW_SECONDS
 from guided.engine.task import Task
@@ -77,28 +78,40 @@ class TaskAnswer(NamedTuple):
     """An answer for a task.
 
     Attributes:
-        answer: the chosen tokens, or the error of the last choice.
+        answer: the chosen tokens, or the error of the last choice; or an event, if the task is still in its run.
         row: the row with the logits after the last token; None if no pass has read this token.
     """
 
     task: Task
-    answer: Answer | Exception
+    answer: Answer | StreamEvent | Exception
     row: int | None = None
 
 
 @dataclass(slots=True)
 class _Run:
-    """What a run has in addition to its numbers in the arrays. `choice`: how its first token is chosen."""
+    """What a run has in addition to its numbers in the arrays.
+
+    Attributes:
+        choice: how its first token is chosen.
+        table: the ids of its blocks in the cache.
+        delivered_count: the number of tokens that events have delivered.
+    """
 
     task: Task
+    sequence: Sequence
     choice: Choice
     matcher: _core.Matcher | None
     table: list[int]
+    delivered_count: int = 0
 
-    def uniform(self, offset: int) -> float:
-        """The random number of the token `offset` tokens after the first one; 0 if none is needed."""
+    def position(self, count: int) -> int:
+        """The position of the next token, if `count` tokens are not delivered yet."""
+        return self.choice.position + self.delivered_count + count
+
+    def uniform(self, count: int) -> float:
+        """The random number of the next token; 0 if none is needed."""
         params = self.choice.params
-        return uniform(params.seed, self.choice.position + offset) if params.temperature else 0.0
+        return uniform(params.seed, self.position(count)) if params.temperature else 0.0
 
 
 class Runs:
@@ -121,6 +134,7 @@ class Runs:
         self._launched: Ints = np.zeros(0, np.int64)  # the slots whose tokens are being chosen
         self._passes = deque[tuple[float, float]](maxlen=MAX_TOKENS)  # the seconds of passes, and of their steps
         self._size = 0  # of the vocabulary
+        self._has_many_tasks = True
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -140,7 +154,7 @@ class Runs:
             return False
         if not isinstance(sequence, Sequence) or not _can_run(sequence, choice):
             return False
-        limit = min(MAX_TOKENS, sequence.tokens_left - 1)
+        limit = _limit(sequence.tokens_left)
         has_other_size = self._size not in (0, choice.size)
         if limit < 2 or has_other_size or not self._cache.reserve(task.open_lease, limit):
             return False
@@ -148,7 +162,7 @@ class Runs:
             self._allocate(choice.size)
         self._slots[task] = slot = self._free_slots.pop()
         matcher = None if sequence.masks is None else sequence.masks.core_matcher
-        self._runs[slot] = _Run(task, choice, matcher, self._cache.block_table(task.open_lease))
+        self._runs[slot] = _Run(task, sequence, choice, matcher, self._cache.block_table(task.open_lease))
         self._write(slot, sequence, choice, limit)
         self._row[slot], self._length[slot] = request.first_row or 0, task.open_lease.length + 1
         return True
@@ -186,43 +200,68 @@ class Runs:
 
     def _end(self, slot: int, status: RowStatus, last: Answer | Exception | None, seconds: float) -> TaskAnswer:
         """End a run. `last`: the answer to its last choice, if this was repeated."""
-        run, count, is_repeated = self._runs[slot], int(self._count[slot]), last is not None
+        run, last_index, is_repeated = self._runs[slot], int(self._count[slot]) - 1, last is not None
+        assert run is not None
+        token, removed, logprob, preferred, _ = self._history[slot, last_index].tolist()
+        if (masks := run.sequence.masks) is not None:
+            times = self._history[slot, : last_index + 1, _FILL_SECONDS].tolist()
+            budget = int(self._budget[slot]) + 1  # of the mask after the last token
+            masks.record_run(self._bits[slot], int(token), status, times, budget)
+        if last is None:
+            chosen = ChosenToken(int(token), removed, logprob=logprob, preferred=_id_or_none(preferred))
+            last = Answer([chosen], seconds)
+        tokens = self._take_tokens(run, slot, last_index, last_index, seconds)
+        if isinstance(last, Answer) and tokens.tokens:
+            last = last._replace(run=tokens)
+        self.remove(run.task)
+        return TaskAnswer(run.task, last, None if is_repeated else int(self._row[slot]))
+
+    def _deliver(self, slot: int, seconds: float) -> TaskAnswer | None:
+        """Deliver the tokens of a run, which continues. Return None if it cannot continue."""
+        run, count = self._runs[slot], int(self._count[slot])
         assert run is not None and self._cache is not None
-        task, masks = run.task, run.task.sequence.masks
+        limit = _limit(run.sequence.tokens_left - count)
+        has_memory = self._cache.available >= MAX_TOKENS * len(self)  # otherwise, tasks may have to be preempted
+        if limit < 2 or not self._has_many_tasks or not has_memory:
+            return None
+        if not self._cache.reserve(run.task.open_lease, count + limit):
+            return None
+        if run.sequence.masks is not None:
+            run.sequence.masks.record_times(self._history[slot, :count, _FILL_SECONDS].tolist())
+        tokens = self._take_tokens(run, slot, count, count - 1, seconds)
+        run.table, run.delivered_count = self._cache.block_table(run.task.open_lease), run.delivered_count + count
+        self._count[slot], self._limit[slot] = 0, limit
+        run.sequence.append_run(tokens)
+        return TaskAnswer(run.task, run.sequence.event())
+
+    def _take_tokens(self, run: _Run, slot: int, count: int, pass_count: int, seconds: float) -> RunTokens:
+        """Record the first `count` tokens of a run in its task and in the cache, and the times of the passes that have
+        read tokens. The last pass, whose times are not known yet, has read the token with the index `pass_count`."""
+        assert self._cache is not None
         history = self._history[slot, :count].T.tolist()
         tokens = list(map(int, history[_TOKEN]))
-        preferred = [None if token < 0 else int(token) for token in history[_PREFERRED]]
-        if masks is not None:
-            budget = int(self._budget[slot]) + 1  # of the mask after the last token
-            masks.record_run(self._bits[slot], tokens[-1], status, history[_FILL_SECONDS], budget)
-        if last is None:
-            removed, logprob = history[_REMOVED][-1], history[_LOGPROB][-1]
-            last = Answer([ChosenToken(tokens[-1], removed, logprob=logprob, preferred=preferred[-1])], seconds)
-        if earlier := tokens[:-1]:
-            task.tokens += earlier
-            self._cache.advance(task.open_lease, earlier)
-            passes = list(self._passes)[-len(earlier) :]
-            task.sequence.timings.forward += [forward for forward, _ in passes]
-            task.sequence.timings.total += sum(total for _, total in passes)
-            if isinstance(last, Answer):
-                scores = history[_REMOVED][:-1], history[_LOGPROB][:-1], preferred[:-1]
-                last = last._replace(run=RunTokens(earlier, *scores, seconds))
-        self.remove(task)
-        return TaskAnswer(task, last, None if is_repeated else int(self._row[slot]))
+        run.task.tokens += tokens
+        self._cache.advance(run.task.open_lease, tokens)
+        passes = list(self._passes)[len(self._passes) - pass_count - (run.delivered_count > 0) :]
+        run.sequence.timings.forward += [forward for forward, _ in passes]
+        run.sequence.timings.total += sum(total for _, total in passes)
+        preferred = list(map(_id_or_none, history[_PREFERRED]))
+        return RunTokens(tokens, history[_REMOVED], history[_LOGPROB], preferred, seconds)
 
     # ---- a step of all runs
-    def choices(self, logits: Tensor) -> PreparedChoices | None:
-        """The next choice of each run, from the logits of a pass."""
+    def choices(self, logits: Tensor, running_count: int) -> PreparedChoices | None:
+        """The next choice of each run, from the logits of a pass. `running_count`: the number of running tasks."""
+        self._has_many_tasks = running_count >= MIN_RUNNING
         self._launched = slots = np.array(sorted(self._slots.values()), np.int64)
         self._prepared = None
         if not len(slots):
             return None
-        runs, positions = self._runs_of(slots), self._count[slots]
+        runs, counts = self._runs_of(slots), self._count[slots].tolist()
 
         def make_choice(index: int) -> Choice:
             choice = runs[index].choice
             allowed = None if choice.allowed is None else self._bits[slots[index]]
-            return replace(choice, position=choice.position + int(positions[index]), allowed=allowed)
+            return replace(choice, position=runs[index].position(counts[index]), allowed=allowed)
 
         self._prepared = PreparedChoices(
             logits=logits,
@@ -230,7 +269,7 @@ class Runs:
             row=self._row[slots],
             masks=self._masks,
             mask=np.where(self._is_masked[slots], slots, -1),
-            uniform=np.array([run.uniform(offset) for run, offset in zip(runs, positions.tolist(), strict=True)]),
+            uniform=np.array([run.uniform(count) for run, count in zip(runs, counts, strict=True)]),
             scale=self._scale[slots],
             top_p=self._top_p[slots],
             top_k=self._top_k[slots],
@@ -251,7 +290,7 @@ class Runs:
         return RunRows([run.table for run in self._runs_of(slots)], self._length[slots].tolist())
 
     def take(self, tokens: PreparedTokens | None, first_row: int, seconds: float) -> list[TaskAnswer]:
-        """Let all runs continue with their tokens. Return those that end.
+        """Let all runs continue with their tokens. Return the answers of those that end, and events of others.
 
         Args:
             tokens: the tokens of the last `choices`; None: no token was chosen.
@@ -273,15 +312,25 @@ class Runs:
         self._length[slots] += 1
         self._budget[slots] -= 1
         self._row[slots] = first_row + np.arange(len(slots))
-        must_end = (status != RowStatus.FILLED) | (self._count[slots] >= self._limit[slots]) | is_slow
-        others = np.flatnonzero(~must_end)
-        longest = others[np.argsort(-self._count[slots[others]], kind="stable")]
-        must_end[longest[: max(0, len(slots) // USUAL_TOKENS - int(must_end.sum()))]] = True
         self._prepared = None  # it refers to the logits of all sequences
-        return [
-            self._end(int(slots[i]), RowStatus(status[i]), repeated.get(int(indices[i])), seconds)
-            for i in np.flatnonzero(must_end).tolist()
-        ]
+        must_end = (status != RowStatus.FILLED) | is_slow
+        answers = list[TaskAnswer]()
+        for i in np.flatnonzero(must_end | self._has_turn(slots, must_end)).tolist():
+            slot = int(slots[i])
+            answer = None if must_end[i] else self._deliver(slot, seconds)
+            if answer is None:
+                answer = self._end(slot, RowStatus(status[i]), repeated.get(int(indices[i])), seconds)
+            answers.append(answer)
+        return answers
+
+    def _has_turn(self, slots: Ints, must_end: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which of the runs that need not end have their turn."""
+        count = np.where(must_end, 0, self._count[slots])
+        has_turn: npt.NDArray[np.bool_] = count >= self._limit[slots]
+        others = np.flatnonzero(~has_turn & (count > 0))
+        longest = others[np.argsort(-count[others], kind="stable")]
+        has_turn[longest[: max(0, len(slots) // USUAL_TOKENS - int((has_turn | must_end).sum()))]] = True
+        return has_turn
 
     def _repeat(self, indices: Ints) -> dict[int, Answer | Exception]:
         """Repeat choices for which no token was chosen, as ordinary requests."""
@@ -321,6 +370,15 @@ class Runs:
 
     def _runs_of(self, slots: Ints) -> list[_Run]:
         return [run for slot in slots.tolist() if (run := self._runs[slot]) is not None]
+
+
+def _limit(tokens_left: int) -> int:
+    """The maximum number of tokens until the next turn. The last token of an output is not chosen in a run."""
+    return min(MAX_TOKENS, tokens_left - 1)
+
+
+def _id_or_none(value: float) -> int | None:
+    return None if value < 0 else int(value)
 
 
 def _can_run(sequence: Sequence, choice: Choice) -> bool:

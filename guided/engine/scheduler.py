@@ -39,6 +39,7 @@ from torch import Tensor
 from guided.engine.answers import Answers
 from guided.engine.batch_matchers import fill_masks
 from guided.engine.long_chunks import SHORT_LENGTH, LongChunks, divide_tokens
+from guided.engine.result import StreamEvent
 from guided.engine.run_ahead import RunAhead
 from guided.engine.runner import ModelRunner
 from guided.engine.runs import TaskAnswer
@@ -302,6 +303,8 @@ class Scheduler:
         for task, answer, row in answers:
             if isinstance(answer, Exception):
                 self._finish(task, answer)
+            elif isinstance(answer, StreamEvent):
+                self._outcomes.append((task, answer))
             elif task.stepper is not None and not task.is_done:
                 outcome = task.stepper.advance(answer)
                 self._process_outcome(task, outcome)

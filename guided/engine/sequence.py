@@ -44,7 +44,7 @@ from guided.matching.constraint import ValueParser
 from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import Matcher
-from guided.sampling.choice import Answer, Choice, Choose, ChosenToken
+from guided.sampling.choice import Answer, Choice, Choose, ChosenToken, RunTokens
 from guided.sampling.logprobs import LogprobParams, TokenLogprobs
 from guided.sampling.params import SamplingParams
 from guided.sampling.penalties import Penalties
@@ -133,9 +133,8 @@ class Sequence:
         if matcher is not None:
             times = self.timings.mask
             self.masks = Masks(matcher, vocabulary, 1 + drafts, times, ramp=budget_ramp, open_ended=open_ended)
-        self.max_drafts = drafts
+        self.max_drafts, self.prompt_is_read = drafts, False
         self.ngrams = Ngrams(prompt) if drafts and not drafted_by_model else None
-        self.prompt_is_read = False
         self.finish_reason: FinishReason | None = None
         self.stop: str | int | None = None
         self.can_run_ahead = calls is None and not drafts and not self.score_forced
@@ -216,8 +215,7 @@ class Sequence:
         yield replace(event, result=self.result())
 
     def fill_mask(self) -> None:
-        """Fill the mask of the next choice while the model runs. Does nothing if there are drafts: then only the mask
-        after the last draft is missing, and it may not be needed."""
+        """Fill the mask of the next choice while the model runs; not if there are drafts: it may not be needed."""
         if self.masks is not None and self.is_choosing:
             self.masks.fill(self.budget(0))
 
@@ -274,8 +272,7 @@ class Sequence:
         if self.finish_reason is not None:
             return
         if self.masks is None:
-            if self.tokens_left <= 0:
-                self.finish_reason = "length"
+            self.finish_reason = "length" if self.tokens_left <= 0 else None
         elif self.masks.matcher.is_terminated():
             self.finish_reason = "stop"
         elif self.masks.ends_here(self.budget(0)):
@@ -333,10 +330,8 @@ class Sequence:
 
     def take_choices(self, answer: Answer, drafts: list[int]) -> int:
         """Append the chosen tokens, up to the first that differs from its draft. Return how many drafts were right."""
-        if (run := answer.run) is not None:
-            self.timings.sample += [run.seconds] * len(run.tokens)
-            self.scores.add_run(run)
-            self.transcript.append_run(run.tokens)
+        if answer.run is not None:
+            self.append_run(answer.run)
         accepted_count = 0
         for index, choice in enumerate(answer.rows):
             if isinstance(choice, GuidedError):
@@ -353,14 +348,19 @@ class Sequence:
             self.masks.invalidate()
         return accepted_count
 
+    def append_run(self, run: RunTokens) -> None:
+        """Append tokens that were chosen in a run (runs.py). The matcher has accepted them."""
+        self.timings.sample += [run.seconds] * len(run.tokens)
+        self.scores.add_run(run)
+        self.transcript.append_run(run.tokens)
+
     def accept(self, choice: ChosenToken, index: int, drafts: list[int], *, is_drafted: bool) -> None:
         """Let the matcher accept a token, unless it is an accepted draft. Record the mass that the mask removed."""
         penalty = 0.0
         if self.masks is not None:
             penalty, self.cut = self.masks.effects(choice.token, index)
             if not is_drafted and not self.masks.accept(choice.token, index, len(drafts)):
-                problem = "the matcher rejects it, although the mask allowed it"
-                raise GuidedError(f"token {choice.token} was chosen, but {problem}")
+                raise GuidedError(f"the matcher rejects token {choice.token}, although the mask allowed it")
         self.scores.add(choice, penalty)
 
     def current_params(self) -> SamplingParams:
