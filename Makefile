@@ -153,8 +153,7 @@ $(VLLM)/.vllm: pyproject.toml
 	@touch $@
 
 vllm: $(VLLM)/.vllm
-	$(VLLM)/bin/python -m pytest -q tests/test_integration_vllm.py tests/test_integration_vllm_plugin.py \
-	    tests/test_integration_vllm_processor.py
+	$(VLLM)/bin/python -m pytest -q tests/test_integration_vllm*.py
 	$(VLLM)/bin/python scripts/smollm2_for_transformers.py $(VLLM)/smollm2
 	$(VLLM)/bin/python scripts/check_vllm.py $(VLLM)/smollm2
 

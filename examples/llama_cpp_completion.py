@@ -10,9 +10,9 @@ import json
 import sys
 from typing import Any
 
-from llama_cpp import Llama, LogitsProcessorList
+from llama_cpp import Llama
 
-from guided.integrations.llama_cpp import GuidedLogitsProcessor
+from guided.integrations.llama_cpp import GuidedLogitsProcessor, LogitsProcessorList
 
 SCHEMA = {
     "type": "object",

@@ -1,6 +1,6 @@
 """Generates structured outputs offline with vLLM and guided: python examples/vllm_offline.py MODEL
 
-The outputs are a record, a date and a tool call. Each is complete within 48 tokens. The script needs vLLM 0.32.0.
+The outputs are a record, a date and a tool call. Each is complete within 48 tokens. The script needs vLLM 0.32 or 0.33.
 docs/guides/vllm.md explains how to serve a model with guided.
 """
 

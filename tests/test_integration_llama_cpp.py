@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import guided
-from guided.integrations.llama_cpp import GuidedLogitsProcessor, LlamaGrammar
+from guided.integrations.llama_cpp import GuidedLogitsProcessor, LlamaGrammar, LogitsProcessorList
 from tests.canonical_support import huggingface
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_ids=[256])
@@ -75,6 +75,23 @@ def test_grammars_by_the_names_of_llama_cpp(tmp_path):
         assert re.fullmatch("a+b", write(grammar.processor(VOCABULARY, max_tokens=9), b"p", 9, rng))
     grammar = LlamaGrammar.from_json_schema(json.dumps(SCHEMA))
     jsonschema.validate(json.loads(write(grammar.processor(VOCABULARY, max_tokens=40), b"p", 40, rng)), SCHEMA)
+
+
+def test_a_logit_bias_keeps_the_constraint():
+    """As `Llama.create_completion` adds a `logit_bias`: it continues with the result of `extend`."""
+
+    def bias(ids, scores):
+        scores = scores.copy()
+        scores[[ord("b"), ord("z")]] += 1000
+        return scores
+
+    processor, rng = GuidedLogitsProcessor("[ab]{9}", VOCABULARY, max_tokens=10), random.Random(3)
+    processors = LogitsProcessorList([processor])
+    for _ in range(3):
+        biased = processors.extend(LogitsProcessorList([bias]))
+        assert len(processors) == 1 and [processor is bias for processor in biased] == [False, True]
+        assert write(biased, b"x", 10, rng) == "b" * 9
+    assert set(write(processors, b"x", 10, rng)) == {"a", "b"}
 
 
 def test_error_messages():

@@ -45,9 +45,11 @@ def text(ids) -> str:
     return bytes(id for id in ids if id < END).decode()
 
 
-def steps(mx, processor, prompt, most, rng):
-    """As `generate_step` calls it: one call more than there are tokens, the first with the end of the prompt."""
-    ids = list(prompt[-2:])
+def steps(mx, processor, prompt, most, rng, *, prefill=True):
+    """As `generate_step` calls it: one call more than there are tokens, the first with the end of the prompt, or with
+    the whole prompt.
+    """
+    ids = list(prompt[-2:] if prefill else prompt)
     written = list[int]()
     for _ in range(most + 1):
         logits = mx.array([[rng.gauss(0, 3) for _ in range(WIDTH)]], mx.float32)
@@ -72,6 +74,31 @@ def test_only_logits_of_what_is_allowed_stay(mx):
     out = np.array(processor(mx.array([1]), logits))
     assert out.shape == (1, WIDTH) and np.flatnonzero(np.isfinite(out)).tolist() == [ord("a"), ord("b")]
     assert out[0, ord("a")] == ord("a")
+
+
+PROMPTS = [[b"one", b"three"], [b"one", b"one"], [b"a", b"b", b"ab"], [b"x"] * 5, [b"say", b"say1"]]
+
+
+@pytest.mark.parametrize("prompts", PROMPTS)
+def test_a_processor_that_several_rows_share_is_refused(mx, prompts):
+    """As `batch_generate` calls it: for each row of a step in turn. No output is complete before the error."""
+    processor, rng = GuidedLogitsProcessor("[0-9]{4}", VOCABULARY, max_tokens=9), random.Random(4)
+    rows = [list(prompt) for prompt in prompts]
+    with pytest.raises(guided.GuidedError, match="a processor for each sequence"):
+        for _ in range(5):
+            for row in rows:
+                out = np.array(processor(mx.array(row), mx.array([[rng.random() for _ in range(WIDTH)]], mx.float32)))
+                row.append(int(out.argmax()))
+                assert re.fullmatch("[0-9]+", text(row[-1:]))
+
+
+def test_prompts_may_begin_with_earlier_prompts_and_answers(mx):
+    processor, rng, seen = GuidedLogitsProcessor("[0-9]{2}", VOCABULARY, max_tokens=3), random.Random(5), [b"a", b"b"]
+    for _ in range(200):
+        prompt = rng.choice(seen) + rng.choice([b"", b"x", b"yz"])
+        answer = steps(mx, processor, prompt, 3, rng, prefill=False)
+        assert re.fullmatch("[0-9]{2}", answer)
+        seen = [*seen[-9:], prompt, prompt + answer.encode() + b"."]
 
 
 def test_error_messages(mx):
@@ -219,6 +246,24 @@ def test_mlx_lm_drafts_and_takes_back(generating):
         steps = generating.speculative_generate_step(prompt, model, draft, num_draft_tokens=3, **options)
         assert taken(token for token, *_ in steps) == plain
         jsonschema.validate(json.loads(plain), SCHEMA)
+
+
+@needs_mlx
+def test_mlx_lms_batch_generate_is_refused(generating):
+    """A batch of equal rows needs different samples: while all ids are equal, so are the masks."""
+    import mlx.core as core
+
+    core.random.seed(1)
+    options = {"max_tokens": 9, "logits_processors": [GuidedLogitsProcessor("[0-9]{4}", VOCABULARY, max_tokens=9)]}
+    tokenizer = SimpleNamespace(eos_token_ids={END}, decode=taken)
+    for prompts in PROMPTS[:4]:
+        with pytest.raises(guided.GuidedError, match="a processor for each sequence"):
+            generating.batch_generate(
+                small_model(3), tokenizer, [list(prompt) for prompt in prompts],
+                sampler=lambda scores: core.random.categorical(scores), **options,
+            )  # fmt: skip
+    response = generating.batch_generate(small_model(3), tokenizer, [[5]], **options)
+    assert re.fullmatch("[0-9]{4}", response.texts[0])
 
 
 @needs_mlx

@@ -28,17 +28,20 @@ def text(ids) -> str:
     return bytes(id for id in ids if id != END).decode()
 
 
-def write(processor, req_id, prompt, beams, most, *, width=264, shuffled=False):
+def write(processor, req_id, prompt, beams, most, *, width=264, shuffled=False, widths=()):
     """Beams in the manner of the engine: it samples each, copies and reorders some, and pads finished ones with end
-    tokens.
+    tokens. `widths`: the numbers of beams at the first steps; one beam then continues as several.
     """
     rows = [list(prompt) for _ in range(beams)]
-    for _ in range(most):
+    for step in range(most):
+        if step < len(widths):
+            beams = widths[step]
+            rows = [list(rows[at]) for at in (torch.randperm(beams) % len(rows)).tolist()]
         logits = torch.randn(1, beams, width, dtype=torch.float16)
         processor(req_id, logits, [list(row) for row in rows], None, None)
         assert torch.isinf(logits[:, :, 257:]).all()
         rows = [[*row, int(logits[0, at].argmax())] for at, row in enumerate(rows)]
-        if shuffled:
+        if shuffled and step + 1 >= len(widths):
             rows = [list(rows[at]) for at in torch.randint(beams, (beams,)).tolist()]
         if all(row[-1] == END for row in rows):
             break
@@ -58,6 +61,30 @@ def test_requests_and_beams_are_complete_within_their_budgets(beams, shuffled):
     for req_id in range(6):
         for written in write(processor, req_id, b"prompt %d" % (req_id % 2), beams, 20, shuffled=shuffled):
             jsonschema.validate(json.loads(written), SCHEMA)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("widths", [(1, 2), (1, 4), (1, 2, 3, 5), (3, 5, 2, 1, 4)])
+def test_the_number_of_beams_may_change(widths, shuffled):
+    """TensorRT-LLM passes the prompt once and then each beam. The number of beams may also change later."""
+    processor = GuidedLogitsProcessor(SCHEMA, VOCABULARY, max_tokens=20)
+    for req_id in (1, 2, 1, 1):  # the same id again: another engine
+        texts = write(processor, req_id, b"prompt %d" % req_id, widths[0], 20, shuffled=shuffled, widths=widths)
+        assert len(texts) == widths[-1]
+        for written in texts:
+            jsonschema.validate(json.loads(written), SCHEMA)
+
+
+def test_another_prompt_with_another_number_of_beams_begins_again():
+    processor = GuidedLogitsProcessor("ab?c", VOCABULARY)
+    for token_ids, allowed in (
+        ([[1, 2]], "a"), ([[1, 2, ord("a")]] * 2, "bc"), ([[1, 2, ord("a"), ord("b")]] * 3, "c"),
+        ([[1, 2]] * 3, "a"), ([[1, 3, ord("a")]], "a"), ([[1, 2], [1, 2]], "a"),
+    ):  # fmt: skip
+        logits = torch.zeros(1, len(token_ids), 257)
+        processor(5, logits, token_ids, None, None)
+        for row in logits[0]:
+            assert text(torch.isfinite(row).nonzero().flatten().tolist()) == allowed
 
 
 def test_requests_of_a_batch_are_followed_by_their_ids():

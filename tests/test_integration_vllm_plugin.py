@@ -9,11 +9,13 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
+import re
 import sys
 from abc import abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import guided
@@ -71,15 +73,52 @@ def test_the_plugin_does_nothing_by_default(vllm, plugins, there):
         assert isinstance(grammar, sys.modules[TYPES].StructuredOutputGrammar)
 
 
-def test_versions_that_are_not_known_are_refused(vllm):
-    vllm.setattr(sys.modules["vllm"], "__version__", "0.99.0")
+@pytest.mark.parametrize("version", ["0.31.9", "0.1.dev3+g1a2b3c4", "dev"])
+def test_older_versions_are_refused(vllm, version):
+    vllm.setattr(sys.modules["vllm"], "__version__", version)
     vllm.setenv("VLLM_PLUGINS", "guided")
-    with pytest.raises(guided.GuidedError, match=r"tested with vLLM 0\.32\.0, but this is 0\.99\.0.*any_version"):
+    with pytest.raises(
+        guided.GuidedError, match=f"tested with vLLM 0.32.0, .*but this is {re.escape(version)}.*any_version"
+    ):
         plugin.register()
     assert sys.modules[PLACE].OutlinesBackend is stand_in.OutlinesBackend
     vllm.setenv("GUIDED_VLLM", '{"any_version": true}')
     plugin.register()
     assert sys.modules[PLACE].OutlinesBackend is GuidedBackend
+
+
+@pytest.mark.parametrize("version", ["0.32.1", "0.33.1rc1", "0.99.0+cpu", "1.0"])
+@pytest.mark.parametrize("any_version", [False, True])
+def test_newer_versions_start_with_a_warning(vllm, caplog, version, any_version):
+    vllm.setattr(sys.modules["vllm"], "__version__", version)
+    plugin.install(Settings(any_version=any_version))
+    assert sys.modules[PLACE].OutlinesBackend is GuidedBackend
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == (not any_version) and all(f"but this is {version}" in text for text in said)
+
+
+@pytest.mark.parametrize("version", [*plugin.KNOWN_VERSIONS, f"{plugin.KNOWN_VERSIONS[-1]}+cu130"])
+def test_tested_versions_start_without_a_warning(vllm, caplog, version):
+    vllm.setattr(sys.modules["vllm"], "__version__", version)
+    plugin.install(Settings())
+    assert sys.modules[PLACE].OutlinesBackend is GuidedBackend and not caplog.records
+
+
+def test_a_newer_version_that_lacks_a_name_is_refused(vllm):
+    vllm.setattr(sys.modules["vllm"], "__version__", "0.99.0")
+    for at, name in (
+        (sys.modules["vllm.sampling_params"], "BeamSearchParams"),
+        (sys.modules[PLACE], "OutlinesBackend"),
+    ):
+        with vllm.context() as patch:
+            patch.delattr(at, name)
+            with pytest.raises(guided.GuidedError, match=rf"does not fit this version of vLLM, 0\.99.*{name}.*0\.33"):
+                plugin.install(Settings())
+    with vllm.context() as patch:
+        patch.setitem(sys.modules, PLACE, None)  # the module does not exist
+        with pytest.raises(guided.GuidedError, match=r"does not fit this version of vLLM.*backend_outlines"):
+            plugin.install(Settings())
+    plugin.install(Settings())
 
 
 class _OtherGrammar(stand_in.StructuredOutputGrammar):
@@ -123,14 +162,16 @@ _OtherOptions = enum.Enum("_OtherOptions", [*stand_in.StructuredOutputOptions.__
             _other_check,
             "accept_tokens are params",
         ),
-        ("vllm.v1.request", "Request", object, "Request has no num_output_tokens"),
+        ("vllm.v1.request", "Request", object, "object has no num_output_tokens"),
+        ("vllm.sampling_params", "BeamSearchParams", object, "object has no max_tokens; object has no structured_out"),
+        ("vllm.entrypoints.generate.beam_search.offline.BeamSearchOfflineMixin", "beam_search", _other_check, "beam"),
     ],
 )
 def test_a_vllm_that_is_different_inside_is_refused(vllm, module, name, other, said):
     at = sys.modules.get(module) or getattr(stand_in, module.rsplit(".", 1)[1])
     vllm.setattr(at, name, other)
     with pytest.raises(guided.GuidedError, match=f"does not fit this version of vLLM.*{said}"):
-        plugin.install(Settings())
+        plugin.install(Settings(any_version=True))
     assert getattr(at, name) is other
     vllm.setattr(at, name, other)
 
@@ -196,6 +237,56 @@ def test_reasoning_counts_towards_the_budget(vllm):
     assert manager.accept_tokens(Request(None), [1])
 
 
+def test_masks_of_requests_that_reason_or_have_drafts(vllm):
+    """In the manner of vLLM 0.33: a fixed number of rows for each request, and implicit ends of the reasoning."""
+    plugin.install(Settings())
+    compiler, (think, call, other) = guided.GrammarCompiler(VOCABULARY), (7, ord("<"), ord("["))
+    manager = StructuredOutputManager(think, implicit_ends=(call, other))
+
+    def begin(pattern: str, output: list[int], most: int) -> Request:
+        grammar = GuidedGrammar(guided.GrammarMatcher(compiler.compile_regex(pattern)), most)
+        request = Request(StructuredOutputRequest(grammar))
+        request.output_token_ids += output
+        assert not output or manager.accept_tokens(request, output)
+        return request
+
+    requests = [begin("<a{1,9}>", [ord("t")], 9), begin("a{1,9}b", [ord("t"), think, ord("a")], 6), begin("ab", [], 5)]
+    bitmask = guided.allocate_token_bitmask(9, 260)
+    bitmask[:] = 0
+    manager.fill_bitmask(requests, [[ord("t"), ord("t")], [ord("a"), -1], []], bitmask)
+    rows = [set(guided.allowed_tokens(bitmask, row)) for row in range(9)]
+    free = set(guided.allowed_tokens(np.full((1, 9), -1, np.int32))) - {other}
+    assert rows[:3] == [free, free, free]
+    assert rows[3:6] == [{ord("a"), ord("b")}, {ord("b")}, set()]  # one more "a", "b" and the end token do not fit
+    assert rows[6] == free - {call} and not rows[7] | rows[8]
+    request = requests[0]
+    for new in ([ord("t"), call], [ord("a")]):
+        request.output_token_ids += new
+        assert manager.accept_tokens(request, new)
+    manager.fill_bitmask([request], [[]], bitmask[:1])
+    assert set(guided.allowed_tokens(bitmask)) == {ord("a"), ord(">")}
+
+
+def test_beam_search_honours_options_and_the_budget(vllm):
+    search = stand_in.BeamSearchOfflineMixin.beam_search
+    plugin.install(Settings())
+    assert stand_in.BeamSearchOfflineMixin.beam_search is not search
+    llm = stand_in.BeamSearchOfflineMixin(MODEL, SimpleNamespace(backend="outlines"), object())
+    given = StructuredOutputsParams(json={"type": "integer"}, disable_any_whitespace=True)
+    params = stand_in.BeamSearchParams(2, 5, given)
+    for _ in range(2):
+        specification = Specification.from_key("grammar", llm.beam_search(["a"], params, use_tqdm=True))
+        assert (specification.source, specification.max_tokens) == ({"type": "integer"}, 5)
+        assert specification.disable_any_whitespace and params.structured_outputs is given
+    for wrong in ({"json": {"type": "integr"}}, {"choice": ["too long"]}):
+        with pytest.raises(VLLMValidationError, match=r"integr|the budget is 5"):
+            llm.beam_search(["a"], stand_in.BeamSearchParams(2, 5, StructuredOutputsParams(**wrong)))
+    assert llm.beam_search(["a"], stand_in.BeamSearchParams(2)) is None
+    llm.llm_engine.vllm_config.structured_outputs_config.backend = "xgrammar"
+    params.structured_outputs = StructuredOutputsParams(regex="a(")
+    assert llm.beam_search(["a"], params) == "a("
+
+
 def test_requests_without_structured_output_are_left_alone(vllm):
     plugin.install(Settings())
     SamplingParams().verify(None, object())
@@ -215,7 +306,10 @@ def test_the_stand_in_is_like_the_vllm_that_is_installed():
             pairs.append((stand_in.V2LogitsProcessor, there.LogitsProcessor))
         for ours, theirs in pairs:
             compared += 1
-            partial = ours in (SamplingParams, Request, StructuredOutputManager)
+            partial = ours in (
+                SamplingParams, Request, StructuredOutputManager, stand_in.BeamSearchParams,
+                stand_in.BeamSearchOfflineMixin,
+            )  # fmt: skip
             assert like(ours) == like(theirs) or partial, (module, ours)
     check = SamplingParams._validate_structured_outputs
     theirs = importlib.import_module("vllm.sampling_params").SamplingParams

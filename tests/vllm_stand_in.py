@@ -9,8 +9,9 @@ import enum
 import logging
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 MODULES = {
@@ -18,7 +19,11 @@ MODULES = {
     "vllm.exceptions": ["VLLMValidationError"],
     "vllm.logger": ["init_logger"],
     "vllm.tokenizers": ["cached_tokenizer_from_config"],
-    "vllm.sampling_params": ["SamplingParams", "StructuredOutputsParams"],
+    "vllm.sampling_params": ["BeamSearchParams", "SamplingParams", "StructuredOutputsParams"],
+    "vllm.entrypoints": [],
+    "vllm.entrypoints.generate": [],
+    "vllm.entrypoints.generate.beam_search": [],
+    "vllm.entrypoints.generate.beam_search.offline": ["BeamSearchOfflineMixin"],
     "vllm.v1": [],
     "vllm.v1.request": ["Request"],
     "vllm.v1.structured_output": ["StructuredOutputManager"],
@@ -37,7 +42,7 @@ MODULES = {
 }  # fmt: skip
 """Module -> what guided or its tests use of it. The V2 runner's LogitsProcessor has the name of the V1 runner's."""
 
-__version__ = "0.32.0+cpu"
+__version__ = "0.33.0+cpu"
 
 
 def install_stand_in(monkeypatch: Any) -> None:
@@ -54,6 +59,7 @@ def install_stand_in(monkeypatch: Any) -> None:
     monkeypatch.delitem(sys.modules, "guided.integrations.vllm.processor", raising=False)
     monkeypatch.setattr(SamplingParams, "_validate_structured_outputs", VALIDATE)
     monkeypatch.setattr(StructuredOutputManager, "accept_tokens", ACCEPT)
+    monkeypatch.setattr(BeamSearchOfflineMixin, "beam_search", SEARCH)
 
 
 class VLLMValidationError(Exception):
@@ -188,21 +194,49 @@ class Request:
 
 
 class StructuredOutputManager:
-    """The grammar begins after the token that ends the reasoning."""
+    """The grammar begins after the token that ends the reasoning, or with a token that ends it implicitly."""
 
-    def __init__(self, end_of_reasoning: int | None = None) -> None:
-        self.end_of_reasoning = end_of_reasoning
+    def __init__(self, end_of_reasoning: int | None = None, implicit_ends: Sequence[int] = ()) -> None:
+        self.end_of_reasoning, self.implicit_ends = end_of_reasoning, implicit_ends
 
     def accept_tokens(self, request: Request, new_token_ids: list[int]) -> bool:
         """Called after the request has got these tokens."""
         if request.structured_output_request is None:
             return True
         before = request.output_token_ids[: -len(new_token_ids)]
-        if self.end_of_reasoning is not None and self.end_of_reasoning not in before:
-            if self.end_of_reasoning not in new_token_ids:
+        if self._is_reasoning(before):
+            if self._is_reasoning(new_token_ids):
                 return True
-            new_token_ids = new_token_ids[new_token_ids.index(self.end_of_reasoning) + 1 :]
+            start = next(index for index, token in enumerate(new_token_ids) if not self._is_reasoning([token]))
+            new_token_ids = new_token_ids[start + (new_token_ids[start] == self.end_of_reasoning) :]
         return bool(request.structured_output_request.grammar.accept_tokens("r", new_token_ids))
+
+    def fill_bitmask(self, requests: list[Request], drafts: list[list[int]], bitmask: Any) -> None:
+        """Fill `len(bitmask) // len(requests)` rows for each request, one for each draft token and one more.
+
+        A draft may be padded with -1. While a request reasons, only those implicit ends are masked with which the
+        grammar cannot begin.
+        """
+        stride = len(bitmask) // len(requests)
+        for number, (request, draft) in enumerate(zip(requests, drafts, strict=True)):
+            grammar, accepted = request.structured_output_request.grammar, 0
+            for index, token in enumerate([*draft, -1]):
+                row = number * stride + index
+                if self._is_reasoning(request.output_token_ids):
+                    bitmask[row] = -1
+                    for id in self.implicit_ends:
+                        if not grammar.validate_tokens([id]):
+                            bitmask[row, id // 32] &= ~(1 << id % 32)
+                    continue
+                grammar.fill_bitmask(bitmask, row)
+                if token == -1:
+                    break
+                assert grammar.accept_tokens("r", [token])
+                accepted += 1
+            grammar.rollback(accepted)
+
+    def _is_reasoning(self, tokens: list[int]) -> bool:
+        return self.end_of_reasoning is not None and not {self.end_of_reasoning, *self.implicit_ends} & set(tokens)
 
 
 ACCEPT = StructuredOutputManager.accept_tokens
@@ -226,6 +260,35 @@ class OutlinesBackend(StructuredOutputBackend):
 
 def validate_structured_output_request_outlines(params: SamplingParams):
     raise AssertionError("outlines was asked")
+
+
+# ---- beam search
+
+
+@dataclass
+class BeamSearchParams:
+    """Only the parts that are read."""
+
+    beam_width: int
+    max_tokens: int = 16
+    structured_outputs: StructuredOutputsParams | None = None
+
+
+class BeamSearchOfflineMixin:
+    """vLLM's `LLM`, with a search that only returns the text of the constraint, as a backend gets it."""
+
+    def __init__(self, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
+        self.model_config = model_config
+        vllm_config = SimpleNamespace(structured_outputs_config=structured_outputs_config)
+        self.llm_engine = SimpleNamespace(vllm_config=vllm_config)
+        self.renderer = SimpleNamespace(get_tokenizer=lambda: tokenizer)
+
+    def beam_search(self, prompts: Any, params: BeamSearchParams, use_tqdm: bool = False) -> Any:
+        outputs = params.structured_outputs
+        return outputs and next(text for text in (outputs.grammar, outputs.json, outputs.regex) if text is not None)
+
+
+SEARCH = BeamSearchOfflineMixin.beam_search
 
 
 # ---- logits processors

@@ -1,14 +1,18 @@
 """Constraints in llama-cpp-python.
 
-    from guided.integrations.llama_cpp import GuidedLogitsProcessor
+    from guided.integrations.llama_cpp import GuidedLogitsProcessor, LogitsProcessorList
 
-    processor = GuidedLogitsProcessor({"type": "object", ...}, llm, max_tokens=200)
-    llm.create_chat_completion(messages, logits_processor=[processor], max_tokens=200)
+    processors = LogitsProcessorList([GuidedLogitsProcessor({"type": "object", ...}, llm, max_tokens=200)])
+    llm.create_chat_completion(messages, logits_processor=processors, max_tokens=200)
 
 In: a constraint as `Engine.generate` takes it, and the `Llama` (or the path of its GGUF file, or a `Vocabulary`). Out:
 a logits processor, which masks the tokens that the constraint does not allow. `LlamaGrammar` has the constructors of
 llama-cpp-python's class of the same name. Unlike the original class, it enforces all keywords of a JSON Schema, and
-completes the text within a budget. Pass `logits_processor=[grammar.processor(llm)]` instead of `grammar=grammar`.
+completes the text within a budget. Pass `logits_processor=LogitsProcessorList([grammar.processor(llm)])` instead of
+`grammar=grammar`.
+
+With a `logit_bias`, llama-cpp-python 0.3.36 ignores all processors that are in a plain list or in a list of its own
+class, in silence. `LogitsProcessorList` keeps them.
 
 If a processor raises, llama-cpp-python continues without the mask. So errors in the constraint are raised when the
 processor is created. If another processor chooses a token that is not allowed, the text ends with a warning. A `Llama`
@@ -21,6 +25,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -35,10 +40,11 @@ from guided.matching.bitmask import row_of
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
 
-__all__ = ["GuidedLogitsProcessor", "LlamaGrammar", "vocabulary_of"]
+__all__ = ["GuidedLogitsProcessor", "LlamaGrammar", "LogitsProcessorList", "vocabulary_of"]
 
 Ids = npt.NDArray[np.intc]
 Scores = npt.NDArray[np.single]
+Processor = Callable[[Ids, Scores], Scores]
 
 
 def vocabulary_of(llama: Any) -> Vocabulary:
@@ -105,10 +111,28 @@ class GuidedLogitsProcessor:
         return scores
 
 
+class LogitsProcessorList(list[Processor]):
+    """A list of logits processors that a `logit_bias` does not remove; see the module docstring."""
+
+    def __call__(self, input_ids: Ids, scores: Scores) -> Scores:
+        """Return the scores after all processors, in order."""
+        for processor in self:
+            scores = processor(input_ids, scores)
+        return scores
+
+    def extend(self, processors: Iterable[Processor]) -> Self:  # type: ignore[override]
+        """Return a new list with more processors.
+
+        llama-cpp-python continues with the result of `extend`, which is None for other lists. This list does not
+        change, because the caller may pass it again.
+        """
+        return type(self)([*self, *processors])
+
+
 class LlamaGrammar:
     """A GBNF grammar or a JSON Schema, with llama-cpp-python's method names; see the module docstring.
 
-    Pass it as `logits_processor=[grammar.processor(llm)]`. `verbose` has no effect.
+    Pass it as `logits_processor=LogitsProcessorList([grammar.processor(llm)])`. `verbose` has no effect.
     """
 
     def __init__(self, constraint: Constraint) -> None:

@@ -7,8 +7,9 @@
     mlx_lm.generate(model, tokenizer, prompt, logits_processors=[processor], max_tokens=200)
 
 In: a constraint as `Engine.generate` takes it, and mlx-lm's tokenizer. Out: a callable that takes ids (n,) and logits
-(1, V), both MLX arrays. One processor follows one sequence at a time, so give `BatchGenerator` a processor for each
-row. Drafts of a smaller model (`draft_model`) are supported: rejected ids are rolled back.
+(1, V), both MLX arrays. One processor follows one sequence at a time, so give `BatchGenerator.insert` a processor for
+each row. `batch_generate` passes the same processors to all rows, which is refused. Drafts of a smaller model
+(`draft_model`) are supported: rejected ids are rolled back.
 
 MLX is imported when the processor is called. Cost: the ids are copied from MLX and the mask is copied to MLX, so each
 step waits for the previous token.
@@ -73,8 +74,8 @@ class GuidedLogitsProcessor:
             tokens: the ids so far. The beginning of the prompt may be missing, if mlx-lm has processed it separately.
 
         Raises:
-            GuidedError: a token that the constraint does not allow was chosen, or the model and the tokenizer do not
-                match.
+            GuidedError: a token that the constraint does not allow was chosen, several sequences use the processor at a
+                time, or the model and the tokenizer do not match.
             ModuleNotFoundError: MLX is not installed.
         """
         check_width(logits.shape[-1], self.vocabulary)

@@ -16,6 +16,9 @@ this token, so the same generation would not have chosen it.
 One case is not detected: a new prompt that consists of the previous prompt, the beginning of its answer and at most one
 more token.
 
+The number of rows is constant in a generation. Only if all rows belong to one request, which the engine names, it may
+change: with beam search, TensorRT-LLM passes the prompt once, and then a row for each beam.
+
 With a `Spelling`, the masks allow only tokens that the tokenizer itself would produce (matching/canonical/).
 
 Cost: if all rows grow by a token, one comparison of the batch and one accepted token per row. Otherwise, each row is
@@ -83,6 +86,7 @@ class RowMatchers:
         max_new_tokens: the budget of each row. The masks then leave enough tokens for the shortest completion. None: no
             budget.
         spelling: allow only tokens that the tokenizer itself would produce; None: any tokens.
+        one_request: all rows are beams of one request, whose number may change.
 
     Raises:
         BudgetError: no output of a constraint fits `max_new_tokens`.
@@ -93,10 +97,13 @@ class RowMatchers:
         grammars: Sequence[CompiledGrammar | None],
         max_new_tokens: int | None = None,
         spelling: Spelling | None = None,
+        *,
+        one_request: bool = False,
     ) -> None:
         if not grammars:
             raise ValueError("the list of constraints is empty: give one for each prompt, or None")
         self.grammars, self.max_new_tokens, self._spelling = list(grammars), max_new_tokens, spelling
+        self._one_request = one_request
         self._rows: list[Row] = []
         self._ids: Ids = np.zeros((0, 0), np.int64)
         self._prompt_length = 0
@@ -179,9 +186,14 @@ class RowMatchers:
 
     def _may_continue(self, ids: Ids) -> bool:
         """Whether each row begins with its prompt and is longer."""
-        if not self._rows or len(ids) != len(self._rows) or ids.shape[1] <= self._prompt_length:
+        if not self._rows or ids.shape[1] <= self._prompt_length:
             return False
-        return bool(np.array_equal(ids[:, : self._prompt_length], self._ids[:, : self._prompt_length]))
+        prompts = self._ids[:, : self._prompt_length]
+        if len(ids) != len(self._rows):
+            if not self._one_request:
+                return False
+            prompts = np.repeat(prompts[:1], len(ids), axis=0)
+        return bool(np.array_equal(ids[:, : self._prompt_length], prompts))
 
     def _begin_generation(self, ids: Ids) -> None:
         row_count, prompts = len(ids), len(self.grammars)
@@ -207,12 +219,11 @@ class RowMatchers:
 
     def _regroup(self, ids: Ids, new_count: int) -> list[Row] | None:
         """Find the rows after some were copied, dropped or rolled back. None: the rows are other prompts."""
-        rows = list[Row]()
+        rows, all_rows = list[Row](), range(len(self._rows))
+        has_same_count = len(ids) == len(self._rows)
         for number, row_ids in enumerate(ids):
-            common_lengths = {
-                candidate: _common_length(row_ids, self._ids[candidate])
-                for candidate in self.rows_with_same_prompt(number)
-            }
+            candidates = self.rows_with_same_prompt(number) if has_same_count else all_rows
+            common_lengths = {candidate: _common_length(row_ids, self._ids[candidate]) for candidate in candidates}
             parent = max(common_lengths, key=lambda candidate: (common_lengths[candidate], candidate == number))
             if common_lengths[parent] < len(row_ids) - 1:
                 return None
@@ -222,6 +233,8 @@ class RowMatchers:
             if new_count < 1 and row.is_dead and not was_dead:
                 return None
             rows.append(row)
+        if not has_same_count:
+            self._rows_with_same_prompt = [range(len(rows))] * len(rows)
         return rows
 
     def _fork_row(self, number: int, length: int) -> Row:

@@ -3,17 +3,22 @@
 In: a constraint and the source of the vocabulary; at each step the sequence's ids, including the prompt. Out: the
 bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` (rows.py)
 detects which ids are the prompt, and whether a new generation begins.
+
+The ids do not name their sequence, and a prompt may consist of another prompt and a token. So several sequences at a
+time cannot be told apart in general, and are refused. They are recognized by ids that continue neither the sequence of
+the previous call nor a new prompt, but an earlier sequence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from guided.errors import GuidedError, OptionError, brief
+from guided.integrations.lru_cache import LruCache
 from guided.integrations.rows import RowMatchers
 from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask
@@ -24,6 +29,8 @@ from guided.matching.constraint import Constraint, ConstraintOptions, compile_co
 from guided.vocabulary import Vocabulary
 
 __all__ = ["SequenceMask", "check_width", "compile_required", "compiler_of", "spelling_or_none"]
+
+_MAX_SEQUENCES: Final = 1024
 
 
 def compiler_of(source: Any, vocabulary_of: Callable[[Any], Vocabulary]) -> GrammarCompiler:
@@ -86,18 +93,34 @@ class SequenceMask:
         check_integer("max_tokens", max_tokens, minimum=1, optional=True)
         self._rows = RowMatchers([grammar], max_tokens, spelling_or_none(canonical, grammar.vocabulary))
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
+        self._sequences = LruCache[int, None](_MAX_SEQUENCES)
+        """Hashes of the ids of recent calls, without those that a later call continued."""
 
     def mask_after(self, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
         """The mask after these ids, int32 (ceil(size / 32),). The next call overwrites it.
 
         Raises:
-            GuidedError: the last token is not allowed.
+            GuidedError: the last token is not allowed, or the ids continue another sequence than that of the previous
+                call.
         """
-        row = self._rows.follow(np.asarray(ids, np.int64)[None])[0]
+        ids = np.asarray(ids, np.int64)
+        row = self._rows.follow(ids[None])[0]
         assert row.matcher is not None
+        self._check_sequence(ids, begins=row.output_length == 0)
         if row.is_dead:
             raise GuidedError("the constraint does not allow the last token: another processor chose it")
         if not row.matcher.fill_next_token_bitmask(self._bitmask, max_tokens=self._rows.budget(row)):
             self._bitmask.fill(-1)
         mask: npt.NDArray[np.int32] = self._bitmask[0]
         return mask
+
+    def _check_sequence(self, ids: npt.NDArray[np.int64], *, begins: bool) -> None:
+        """Raise GuidedError if the ids begin a generation, according to `RowMatchers`, but continue an earlier one."""
+        previous_ids = hash(ids[:-1].tobytes())
+        if begins and previous_ids in self._sequences:
+            raise GuidedError(
+                "a processor follows one sequence at a time, but was called for several: create a processor for each "
+                "sequence of the batch"
+            )
+        self._sequences.pop(previous_ids, None)
+        self._sequences[hash(ids.tobytes())] = None

@@ -93,7 +93,8 @@ class GuidedLogitsProcessor:
         Args:
             req_id: the id of the request.
             logits: (..., beams, vocabulary), on any device.
-            token_ids: the ids of each beam so far, all of the same length.
+            token_ids: the ids of each beam so far, all of the same length. The prompt may be passed once, before the
+                beams.
             stream_ptr: the CUDA stream of the logits; None: the current one.
             client_id: not used.
 
@@ -116,7 +117,8 @@ class GuidedLogitsProcessor:
         """The matchers of a request's beams, created on the first call for a request."""
         matchers: RowMatchers | None = self._requests.get(req_id)
         if matchers is None:
-            matchers = self._requests[req_id] = RowMatchers([self._grammar], self._max_tokens, self._spelling)
+            matchers = RowMatchers([self._grammar], self._max_tokens, self._spelling, one_request=True)
+            self._requests[req_id] = matchers
         return matchers
 
 

@@ -9,7 +9,8 @@ In: requests from vLLM's engine. Out: the state of each request, which fills row
 | `GuidedGrammar` fills rows (grammar.py) | the engine's process, at each step | accepted tokens |
 
 Both processes compile a specification and cache it, so an invalid request is refused before it is queued. An error in
-the engine's process ends only its own request, and vLLM does not report the reason.
+the engine's process ends only its own request. vLLM 0.33 reports the reason ("Invalid structured outputs: ..."); vLLM
+0.32 only logs it.
 
 This module does not import vLLM; `plugin.py` installs the backend in vLLM.
 """

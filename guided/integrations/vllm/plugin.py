@@ -3,7 +3,7 @@
     VLLM_PLUGINS=guided vllm serve MODEL --structured-outputs-config '{"backend": "outlines"}'
 
 vLLM's list of backends is closed: the configuration accepts five names, and an `if` chooses among them. So guided
-replaces one of them, "outlines", whose classes and functions vLLM looks up for each engine and each request. Four
+replaces one of them, "outlines", whose classes and functions vLLM looks up for each engine and each request. Five
 objects are replaced:
 
 | name | replacement |
@@ -12,17 +12,21 @@ objects are replaced:
 | `backend_outlines.validate_structured_output_request_outlines` | guided's `validate_and_pack` (backend.py) |
 | `SamplingParams._validate_structured_outputs` | a wrapper that records the tokenizer for the check |
 | `StructuredOutputManager.accept_tokens` | a wrapper that reports the number of written tokens to the grammar |
+| `BeamSearchOfflineMixin.beam_search` | a wrapper that checks the constraint, which vLLM does not |
 
 This happens only if VLLM_PLUGINS names guided, so installing the package does not change a server. vLLM then refuses to
-start if its version is not tested, or if its interface differs from the expected interface.
+start if its interface differs from the expected interface. If only its version is newer than the tested versions, the
+log contains a warning.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, Final
@@ -36,17 +40,20 @@ from guided.integrations.vllm.specification import KINDS, OPTIONS
 
 __all__ = ["KNOWN_VERSIONS", "differences", "install", "register"]
 
-KNOWN_VERSIONS: Final = ("0.32.0",)
-"""The versions of vLLM with which guided was tested end to end."""
+KNOWN_VERSIONS: Final = ("0.32.0", "0.33.0")
+"""The versions of vLLM with which guided was tested, in ascending order."""
 NAME: Final = "guided"
+_REPLACED_BACKEND: Final = "outlines"
 _SAMPLING_MODULE: Final = "vllm.sampling_params"
 _TYPES_MODULE: Final = "vllm.v1.structured_output.backend_types"
 _OUTLINES_MODULE: Final = "vllm.v1.structured_output.backend_outlines"
 _MANAGER_MODULE: Final = "vllm.v1.structured_output"
 _REQUEST_MODULE: Final = "vllm.v1.request"
+_BEAM_MODULE: Final = "vllm.entrypoints.generate.beam_search.offline"
 _VALIDATE_FUNCTION: Final = "validate_structured_output_request_outlines"
 _VALIDATE_METHOD: Final = "_validate_structured_outputs"
 _ACCEPT_METHOD: Final = "accept_tokens"
+_BEAM_METHOD: Final = "beam_search"
 _INSTALLED_MARK: Final = "__guided__"
 
 _serving: ContextVar[tuple[Any, int]] = ContextVar("guided_vllm_serving")
@@ -69,36 +76,62 @@ def install(settings: Settings) -> None:
     Raises:
         GuidedError: this version of vLLM is not supported, or its interface differs from the expected one.
     """
-    sampling, outlines = import_module(_SAMPLING_MODULE), import_module(_OUTLINES_MODULE)
-    if hasattr(outlines, _INSTALLED_MARK):
+    vllm = import_module("vllm")
+    if hasattr(vllm, _INSTALLED_MARK):
         return
-    _check_version(import_module("vllm").__version__, settings)
-    if messages := differences():
-        raise GuidedError(f"guided does not fit this version of vLLM: {'; '.join(messages)}")
+    logger = import_module("vllm.logger").init_logger("vllm.plugins.guided")
+    _check_vllm(vllm.__version__, settings, logger)
+    outlines, sampling = import_module(_OUTLINES_MODULE), import_module(_SAMPLING_MODULE)
     outlines.OutlinesBackend = GuidedBackend  # type: ignore[attr-defined]
     setattr(outlines, _VALIDATE_FUNCTION, _make_check(settings))
-    setattr(
-        sampling.SamplingParams, _VALIDATE_METHOD, _record_tokenizer(getattr(sampling.SamplingParams, _VALIDATE_METHOD))
-    )
-    manager = import_module(_MANAGER_MODULE).StructuredOutputManager
-    setattr(manager, _ACCEPT_METHOD, _report_tokens(getattr(manager, _ACCEPT_METHOD)))
-    setattr(outlines, _INSTALLED_MARK, True)
+    for cls, method, wrap in (
+        (sampling.SamplingParams, _VALIDATE_METHOD, _record_tokenizer),
+        (import_module(_MANAGER_MODULE).StructuredOutputManager, _ACCEPT_METHOD, _report_tokens),
+        (import_module(_BEAM_MODULE).BeamSearchOfflineMixin, _BEAM_METHOD, _check_beams),
+    ):
+        setattr(cls, method, wrap(getattr(cls, method)))
+    setattr(vllm, _INSTALLED_MARK, True)
     types = import_module(_TYPES_MODULE)
     types.StructuredOutputBackend.register(GuidedBackend)
     types.StructuredOutputGrammar.register(GuidedGrammar)
-    import_module("vllm.logger").init_logger("vllm.plugins.guided").info(
-        "guided replaces the structured-output backend 'outlines'; the other backends are unchanged"
-    )
+    logger.info("guided replaces the structured-output backend 'outlines'; the other backends are unchanged")
 
 
-def _check_version(version: str, settings: Settings) -> None:
-    if version.split("+")[0] in KNOWN_VERSIONS or settings.any_version:
-        return
-    raise GuidedError(
-        f"guided was tested with vLLM {', '.join(KNOWN_VERSIONS)}, but this is {version}: install a tested version, "
-        f"remove guided from VLLM_PLUGINS, or set {VARIABLE}='{{\"any_version\": true}}' to check only the signatures "
-        "of the objects that guided replaces"
-    )
+def _check_vllm(version: str, settings: Settings, logger: Any) -> None:
+    """Refuse a vLLM that is too old or has another interface. Warn if it is newer than the tested versions.
+
+    A change that keeps all names and signatures does not pass in silence: if vLLM no longer applied the masks, the
+    grammars would refuse the sampled tokens, and the requests would end with errors.
+    """
+    tested_versions = ", ".join(KNOWN_VERSIONS)
+    is_known = version.split("+")[0] in KNOWN_VERSIONS
+    if not (is_known or settings.any_version) and _release_of(version) < _release_of(KNOWN_VERSIONS[0]):
+        raise GuidedError(
+            f"guided was tested with vLLM {tested_versions}, but this is {version}: install a tested version, remove "
+            f"guided from VLLM_PLUGINS, or set {VARIABLE}='{{\"any_version\": true}}' to check only the signatures "
+            "of the objects that guided replaces"
+        )
+    try:
+        messages = differences()
+    except (ImportError, AttributeError) as error:
+        messages = [f"a name is missing: {error}"]
+    if messages:
+        raise GuidedError(
+            f"guided does not fit this version of vLLM, {version}: {'; '.join(messages)}. Install a tested version "
+            f"({tested_versions}), or remove guided from VLLM_PLUGINS"
+        )
+    if not (is_known or settings.any_version):
+        logger.warning(
+            "guided was tested with vLLM %s, but this is %s; everything that guided uses has the expected signature",
+            tested_versions,
+            version,
+        )
+
+
+def _release_of(version: str) -> list[int]:
+    """The numbers of a version: [0, 33, 1] for "0.33.1rc1+cpu"."""
+    release = re.match(r"[0-9.]*", version)
+    return [int(number) for number in (release[0] if release else "").split(".") if number]
 
 
 def _record_tokenizer(validate: Callable[..., None]) -> Callable[..., None]:
@@ -127,6 +160,24 @@ def _report_tokens(accept: Callable[..., bool]) -> Callable[..., bool]:
         return result
 
     return accept_and_report
+
+
+def _check_beams(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap vLLM's offline beam search. It does not check the constraint, and a backend gets only the text of one field:
+    neither the options nor the budget. So check the constraint like that of a request, and pass the packed one on.
+    """
+    sampling_params_class = import_module(_SAMPLING_MODULE).SamplingParams
+
+    def check_and_search(self: Any, prompts: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
+        outputs, config = params.structured_outputs, self.llm_engine.vllm_config.structured_outputs_config
+        if outputs is not None and (outputs._backend or config.backend) == _REPLACED_BACKEND:
+            request = sampling_params_class(max_tokens=params.max_tokens, structured_outputs=outputs)
+            getattr(request, _VALIDATE_METHOD)(self.model_config, config, self.renderer.get_tokenizer())
+            params = copy(params)  # the caller may reuse its parameters
+            params.structured_outputs = request.structured_outputs
+        return search(self, prompts, params, *args, **kwargs)
+
+    return check_and_search
 
 
 def _make_check(settings: Settings) -> Callable[[Any], None]:
@@ -186,6 +237,11 @@ def differences() -> list[str]:
             ["self", "request", "new_token_ids"],
         ),
         (
+            f"the first parameters of {_BEAM_METHOD}",
+            _list_parameters(getattr(import_module(_BEAM_MODULE).BeamSearchOfflineMixin, _BEAM_METHOD))[:3],
+            ["self", "prompts", "params"],
+        ),
+        (
             "the fields of StructuredOutputsParams",
             set(_list_fields(sampling.StructuredOutputsParams)),
             {*KINDS, *OPTIONS, "_backend", "_backend_was_auto"},
@@ -196,8 +252,13 @@ def differences() -> list[str]:
             set(KINDS),
         ),
     ]
-    if not hasattr(import_module(_REQUEST_MODULE).Request, "num_output_tokens"):
-        messages.append("Request has no num_output_tokens")
+    for cls, name in (
+        (import_module(_REQUEST_MODULE).Request, "num_output_tokens"),
+        (sampling.BeamSearchParams, "max_tokens"),
+        (sampling.BeamSearchParams, "structured_outputs"),
+    ):
+        if not hasattr(cls, name):
+            messages.append(f"{cls.__name__} has no {name}")
     for subject, names, expected_names in comparisons:
         if names != expected_names:
             messages.append(

@@ -31,7 +31,8 @@ class Settings:
             clients, except the grammars that vLLM creates for tools.
         strict: whether a schema with parts that are not enforced (unknown keywords, unknown formats) is refused. If
             not, such parts cause a warning.
-        any_version: whether to accept untested versions of vLLM if all replaced objects have the expected signatures.
+        any_version: whether to accept untested versions of vLLM, also older ones, without a warning, if all replaced
+            objects have the expected signatures.
         limits: the limits of each compilation.
     """
 
