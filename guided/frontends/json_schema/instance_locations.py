@@ -44,6 +44,8 @@ __all__ = ["MAX_JUDGED", "UNEVALUATED", "InstanceLocations", "Judge", "Level"]
 
 MAX_JUDGED: Final = 300
 
+Text: TypeAlias = bytes | memoryview
+"""The written part of a value. A view does not copy the text, which many open values share."""
 Judge: TypeAlias = Callable[[bytes, bool], bool]
 """(text, is_whole) -> whether one grammar accepts the text or, unless `is_whole`, a text that begins with it."""
 
@@ -67,7 +69,7 @@ class Level:
     """
 
     value: OpenValue
-    text: bytes
+    text: Text
     asserted_schemas: tuple[Schema, ...]
     schemas: tuple[Schema, ...]
 
@@ -114,7 +116,7 @@ class InstanceLocations:
         roots: tuple[Schema, ...] = (self.library.root,)
         all_roots = roots
         for value in open_values(text):
-            value_text = text[value.start :]
+            value_text = memoryview(text)[value.start :]
             if out:
                 enclosing_level = out[-1]
                 roots = self.children(
@@ -132,7 +134,7 @@ class InstanceLocations:
             out.append(Level(value, value_text, asserted_schemas, schemas))
         return out
 
-    def _closure(self, roots: Iterable[Schema], text: bytes, keys: Sequence[str]) -> tuple[Schema, ...]:
+    def _closure(self, roots: Iterable[Schema], text: Text, keys: Sequence[str]) -> tuple[Schema, ...]:
         """The schemas `roots`, and all schemas that they apply to the same value."""
         out: dict[Schema, None] = {}
         work = list(reversed(tuple(roots)))
@@ -150,7 +152,7 @@ class InstanceLocations:
         """The keywords of a schema that constrain values."""
         return [keyword for keyword in schema.constraints if schema.has_keyword(keyword)]
 
-    def _branches(self, schema: Schema, keyword: str, text: bytes, keys: Sequence[str]) -> list[Schema]:
+    def _branches(self, schema: Schema, keyword: str, text: Text, keys: Sequence[str]) -> list[Schema]:
         """The schemas that a keyword applies to the same value, without branches that the text rules out."""
         if keyword in REFERENCES:
             return [self.library.resolve(schema, keyword)]
@@ -165,14 +167,14 @@ class InstanceLocations:
             return self.dependent_schemas(schema, keyword, keys)
         return []
 
-    def open_branches(self, schema: Schema, keyword: str, text: bytes) -> list[Schema]:
+    def open_branches(self, schema: Schema, keyword: str, text: Text) -> list[Schema]:
         """The branches of `anyOf` or `oneOf` that the text does not rule out."""
         siblings = schema
         if keyword == "anyOf" and not any(map(schema.has_keyword, UNEVALUATED)):
             siblings = self.without_keywords(schema, keyword)  # equivalent here, but smaller
         return [branch for branch in self.reader.branches(schema, keyword) if self.is_open((siblings, branch), text)]
 
-    def open_cases(self, schema: Schema, text: bytes) -> list[tuple[str, Schema]]:
+    def open_cases(self, schema: Schema, text: Text) -> list[tuple[str, Schema]]:
         """The cases of an `if` that the text allows: "then", "else" or both, each with the schema of its condition."""
         condition = self.library.child(schema, "if")
         out = []
@@ -191,7 +193,7 @@ class InstanceLocations:
         ]
 
     def children(
-        self, schemas: Iterable[Schema], text: bytes, keys: Sequence[str], name_or_index: str | int | None
+        self, schemas: Iterable[Schema], text: Text, keys: Sequence[str], name_or_index: str | int | None
     ) -> tuple[Schema, ...]:
         """The schemas for one member or item of a value to which `schemas` apply.
 
@@ -203,7 +205,7 @@ class InstanceLocations:
             )
         )
 
-    def _contains_schemas(self, level: Level, value: OpenValue, text: bytes) -> list[Schema]:
+    def _contains_schemas(self, level: Level, value: OpenValue, text: Text) -> list[Schema]:
         """The schemas of `contains` that an item may still satisfy."""
         if not isinstance(value.name_or_index, int):
             return []
@@ -213,7 +215,7 @@ class InstanceLocations:
         return [schema for schema in contains_schemas if self.is_open((schema,), text)]
 
     def _inner_schemas(
-        self, schema: Schema, text: bytes, keys: Sequence[str], name_or_index: str | int | None
+        self, schema: Schema, text: Text, keys: Sequence[str], name_or_index: str | int | None
     ) -> Iterator[Schema]:
         """The schemas that one schema applies to the member or item."""
         if isinstance(schema.value, bool):
@@ -273,11 +275,11 @@ class InstanceLocations:
 
     # --- the judge
 
-    def is_open(self, schemas: tuple[Schema, ...], text: bytes) -> bool:
+    def is_open(self, schemas: tuple[Schema, ...], text: Text) -> bool:
         """Whether a text may be the beginning of a value that satisfies all of the schemas. True if unknown."""
         return self.judge(schemas, text, False) is not False
 
-    def judge(self, schemas: tuple[Schema, ...], text: bytes, is_whole: bool) -> bool | None:
+    def judge(self, schemas: tuple[Schema, ...], text: Text, is_whole: bool) -> bool | None:
         """Whether a text is a value that satisfies all of the schemas or, unless `is_whole`, the beginning of one.
         None if unknown.
         """
@@ -297,7 +299,7 @@ class InstanceLocations:
         if judge is None:
             return None
         spend(1 + len(text))
-        return judge(text, is_whole)
+        return judge(bytes(text), is_whole)
 
     def _make_judge(self, schemas: tuple[Schema, ...]) -> Judge:
         with limit_compilation(self._limits):

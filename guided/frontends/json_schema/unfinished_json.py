@@ -49,7 +49,10 @@ def open_values(text: bytes) -> list[OpenValue]:
     while (match := _LEXEME.match(text, pos)) is not None:
         lexeme, start, pos = match[1], match.start(1), match.end()
         if lexeme in (b"}", b"]"):
-            containers, indices, scalar, expects_key = containers[:-1], indices[:-1] or [0], None, False
+            scalar, expects_key = None, False
+            if containers:
+                containers.pop()
+                indices.pop()
         elif lexeme == b",":
             container = containers[-1] if containers else OpenValue(0, None)
             expects_key, indices[-1] = container.is_object, indices[-1] + 1

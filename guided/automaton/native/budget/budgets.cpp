@@ -106,7 +106,7 @@ const BudgetMasks::Outlook& BudgetMasks::outlook_of_partial(const Thread& partia
   }
   if (partial.mem > kLastUnknownSet) {
     sort_unique(states);
-    for (int32_t state : states) completions_.written_later(state, out.later_values);
+    completions_.written_later(states, out.later_values);
     sort_unique(out.later_values);
     for (const auto& [needed_tokens, tokens] : out.staying_groups)
       if (needed_tokens >= kUnreachable) tokens->each([&](int32_t token) { out.unsure_tokens.push_back(token); });

@@ -400,16 +400,17 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
   }
 }
 
-void CompletionFinder::written_later(int32_t state, std::vector<Uniqueness::WrittenValue>& out) {
-  completion(state);
-  std::vector<int32_t> stack{state};
-  std::unordered_set<int32_t> visited{state};
+void CompletionFinder::written_later(const std::vector<int32_t>& states, std::vector<Uniqueness::WrittenValue>& out) {
+  for (int32_t state : states) completion(state);
+  std::vector<int32_t> stack = states;
+  std::unordered_set<int32_t> visited(states.begin(), states.end()), visited_scopes;
   while (!stack.empty()) {
     CallMeter::work(kSymbolWork);
     const int32_t config = stack.back();
     stack.pop_back();
     if (is_draft(config)) continue;  // a draft chooses no values
-    for (const Thread& t : arena_.config(config)) arena_.uniqueness().append_values_after_unknown(t.mem, out);
+    for (const Thread& t : arena_.config(config))
+      arena_.uniqueness().append_values_after_unknown(t.mem, visited_scopes, out);
     const Completion& c = completion(config);
     if (auto it = written_values_.find(&c); it != written_values_.end())
       out.insert(out.end(), it->second.begin(), it->second.end());

@@ -74,7 +74,7 @@ class CompletionFinder {
   // Appends the tokens with which the texts of a state may begin. One of them leads to a state with a smaller distance.
   void first_tokens(int32_t state, std::vector<int32_t>& out);
   // Appends the values that the texts of a state write in scopes that contain an unknown value.
-  void written_later(int32_t state, std::vector<Uniqueness::WrittenValue>& out);
+  void written_later(const std::vector<int32_t>& states, std::vector<Uniqueness::WrittenValue>& out);
   // The symbols of a completion of a state, at most `limit` of them.
   std::vector<int32_t> spelled_symbols(int32_t state, size_t limit);
   const Completion& completion(int32_t config, int64_t max_segments = INT64_MAX);

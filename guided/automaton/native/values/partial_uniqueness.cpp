@@ -21,12 +21,6 @@ int32_t Uniqueness::with_unread_entries(int32_t state) {
 }
 
 // ---- notes
-int32_t Uniqueness::depth_of(int32_t scope) const {
-  int32_t depth = -1;
-  for (; scope >= 0; scope = scopes_[scope].outer) ++depth;
-  return depth;
-}
-
 int32_t Uniqueness::add_note(int32_t notes, WrittenValue value) {
   const uint64_t hash = combine(pair_key(notes, value.first), static_cast<uint32_t>(value.second));
   const std::pair note{notes, value};
@@ -59,16 +53,8 @@ int32_t Uniqueness::with_noting(int32_t state) {
   return intern(scope, states_[state].text == 0 ? 0 : kUnknownText, 0, kNoNotes);
 }
 
-bool Uniqueness::has_no_new_entry(int32_t state) const {
-  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].outer)
-    if (scopes_[scope].start >= 0 && scopes_[scope].start != kUnknownText) return false;
-  return true;
-}
-
 int32_t Uniqueness::count_entries(int32_t state) const {
-  int32_t count = 0;
-  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].outer)
-    count += scopes_[scope].start >= 0;
+  int32_t count = sums(states_[state].scope).entries;
   for (int32_t notes = states_[state].notes; notes > kNoNotes; notes = notes_[notes].first) ++count;
   return count;
 }
@@ -107,15 +93,17 @@ int32_t Uniqueness::with_next_entry(int32_t state) {
   return intern(scope, m.text, m.touched_entries, m.notes);
 }
 
-void Uniqueness::append_values_after_unknown(int32_t state, std::vector<WrittenValue>& out) const {
-  int32_t depth = -1;
-  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].outer) ++depth;
-  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].outer, --depth)
+void Uniqueness::append_values_after_unknown(int32_t state, std::unordered_set<int32_t>& visited,
+                                             std::vector<WrittenValue>& out) const {
+  int32_t scope = states_[state].scope;
+  for (; scope >= 0 && visited.insert(scope).second; scope = scopes_[scope].outer) {
+    CallMeter::work(1);
     for (int32_t seen = scopes_[scope].seen; seen_[seen].unknown_count > 0 && seen_[seen].value != kAnyValue;
          seen = seen_[seen].previous) {
       CallMeter::work(1);
-      out.push_back({depth, seen_[seen].value});
+      out.push_back({depth_of(scope), seen_[seen].value});
     }
+  }
 }
 
 void Uniqueness::append_written_value(int32_t state, std::string_view text, std::vector<WrittenValue>& out) {
@@ -135,11 +123,13 @@ int32_t Uniqueness::with_seen_values(int32_t state, const std::vector<WrittenVal
   std::vector<Scope> open_scopes;
   int32_t scope = m.scope;
   for (; scope >= 0; scope = scopes_[scope].outer) open_scopes.push_back(scopes_[scope]);
-  for (size_t depth = 0; depth < open_scopes.size(); ++depth) {
-    Scope s = open_scopes[open_scopes.size() - 1 - depth];
+  auto value = values.begin();
+  for (int32_t depth = 0; !open_scopes.empty(); ++depth, open_scopes.pop_back()) {
+    CallMeter::work(1);
+    Scope s = open_scopes.back();
     s.outer = scope;
-    for (auto [value_depth, value] : values)
-      if (value_depth == static_cast<int32_t>(depth)) s.seen = intern_seen(s.seen, value);
+    for (; value != values.end() && value->first <= depth; ++value)
+      if (value->first == depth) s.seen = intern_seen(s.seen, value->second);
     scope = intern_scope(s);
   }
   return intern(scope, m.text, m.touched_entries, m.notes);

@@ -59,8 +59,21 @@ int32_t Uniqueness::intern_scope(const Scope& s) {
   scope_ids_.add(hash, id);
   scopes_.push_back(s);
   scopes_.back().max_seen = std::max(s.seen < 0 ? 0 : seen_[s.seen].count, s.outer < 0 ? 0 : scopes_[s.outer].max_seen);
+  scopes_.back().sums = sums_with(s);
   bytes_ += kRecordBytes;
   return id;
+}
+
+Uniqueness::Sums Uniqueness::sums_with(const Scope& s) const {
+  Sums out = sums(s.outer);
+  ++out.scopes;
+  out.entries += s.start >= 0;
+  out.new_entries += s.start >= 0 && s.start != kUnknownText;
+  if (s.seen < 0) return out;
+  const Seen& seen = seen_[s.seen];
+  out.values += seen.count + seen.unknown_count + (s.start != -1);
+  out.read_entries += seen.count + seen.unknown_count - seen_[seen.known_names].count;
+  return out;
 }
 
 int32_t Uniqueness::intern(int32_t scope, int32_t text, int32_t touched_entries, int32_t notes, int32_t previous) {
@@ -207,24 +220,6 @@ int32_t Uniqueness::entry_node(int32_t scope, int32_t state) {
 
 bool Uniqueness::scope_may_become_seen(int32_t scope, int32_t state) {
   return seen_[scopes_[scope].seen].count > 0 && entry_node(scope, state) != kNowhere;
-}
-
-int64_t Uniqueness::count_values(int32_t state) const {
-  int64_t count = 0;
-  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].outer) {
-    const Seen& seen = seen_[scopes_[scope].seen];
-    count += seen.count + seen.unknown_count + (scopes_[scope].start != -1);
-  }
-  return count;
-}
-
-int64_t Uniqueness::count_read_entries(int32_t state) const {
-  int64_t count = 0;
-  for (int32_t scope = states_[state].scope; scope >= 0; scope = scopes_[scope].outer) {
-    const Seen& seen = seen_[scopes_[scope].seen];
-    count += seen.count + seen.unknown_count - seen_[seen.known_names].count;
-  }
-  return count;
 }
 
 bool Uniqueness::can_tell_apart(int32_t state) {

@@ -36,6 +36,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/persistent_trie.hpp"
@@ -78,9 +79,9 @@ class Uniqueness {
   }
   // The number of values in all scopes: known names, seen values (including unknown ones), and entries that are being
   // read.
-  int64_t count_values(int32_t state) const;
+  int64_t count_values(int32_t state) const { return sums(states_[state].scope).values; }
   // As count_values(), without the known names and the entries that are being read.
-  int64_t count_read_entries(int32_t state) const;
+  int64_t count_read_entries(int32_t state) const { return sums(states_[state].scope).read_entries; }
   // Whether is_in_scalar() holds, and the trie can decide which seen values the entry may still become.
   bool can_tell_apart(int32_t state);
   // Whether exactly one entry is being read, it is in the innermost scope, and it is still empty, a string, or a word.
@@ -144,7 +145,7 @@ class Uniqueness {
   // the values of entries that end in these scopes.
   int32_t with_noting(int32_t state);
   // Whether no entry has begun since with_noting().
-  bool has_no_new_entry(int32_t state) const;
+  bool has_no_new_entry(int32_t state) const { return sums(states_[state].scope).new_entries == 0; }
   // The number of entries that are being read or have been noted.
   int32_t count_entries(int32_t state) const;
   // The noted values, except values in scopes that were opened after with_noting(), which have already been compared
@@ -164,12 +165,13 @@ class Uniqueness {
     const int32_t scope = scope_between_entries(state);
     return scope >= 0 && seen_[scopes_[scope].seen].unknown_count > 0;
   }
-  // Appends the values that each scope has seen after its last unknown value.
-  void append_values_after_unknown(int32_t state, std::vector<WrittenValue>& out) const;
+  // Appends the values that each scope has seen after its last unknown value, unless it is in `visited` already.
+  void append_values_after_unknown(int32_t state, std::unordered_set<int32_t>& visited,
+                                   std::vector<WrittenValue>& out) const;
   // Appends the value that the outermost current entry has after `text`, which ends it, if its scope has seen an
   // unknown value.
   void append_written_value(int32_t state, std::string_view text, std::vector<WrittenValue>& out);
-  // As `state`, but with these values added to the seen sets.
+  // As `state`, but with these values, which are sorted, added to the seen sets.
   int32_t with_seen_values(int32_t state, const std::vector<WrittenValue>& values);
 
   // Whether some entries may run out of unseen values. If so, each seen value may affect everything that follows.
@@ -193,6 +195,14 @@ class Uniqueness {
     Digest order_free_hash;  // a hash that does not depend on the order of the values
   };
   static constexpr int32_t kAnyValue = kUnknown, kUnread = -2, kPending = -2;
+  // Sums over a scope and all scopes around it, so that no function has to visit them.
+  struct Sums {
+    int32_t scopes = 0;        // their number
+    int32_t entries = 0;       // that are being read
+    int32_t new_entries = 0;   // that are being read and whose text is known
+    int64_t values = 0;        // see count_values()
+    int64_t read_entries = 0;  // see count_read_entries()
+  };
   struct Scope {
     // start: the text at the start of the current entry; -1: there is no entry; kUnread: there is no entry, and the
     // text of the next entry will be unknown
@@ -200,6 +210,7 @@ class Uniqueness {
     bool is_nested;             // the scope was opened inside an entry of an outer scope
     bool opened_later = false;  // the scope was opened after with_noting()
     int32_t max_seen = 0;       // see max_seen_values()
+    Sums sums{};
   };
   struct State {
     int32_t scope, text, touched_entries;
@@ -214,6 +225,7 @@ class Uniqueness {
   int32_t extend(int32_t state, uint8_t byte);
   int32_t intern(int32_t scope, int32_t text, int32_t touched_entries, int32_t notes, int32_t previous = -1);
   int32_t intern_scope(const Scope& scope);
+  Sums sums_with(const Scope& scope) const;  // the sums of a new scope
   int32_t intern_seen(int32_t previous, int32_t value);
   int32_t enclosing_entry_start(const Scope& scope) const;
   // Calls visit(scope) for the scopes of the entries that are being read and whose text is known, from the innermost
@@ -229,7 +241,8 @@ class Uniqueness {
   int32_t set_root(int32_t seen);
   bool has_value(int32_t seen, int32_t value);
   bool scope_may_become_seen(int32_t scope, int32_t state);
-  int32_t depth_of(int32_t scope) const;  // the number of scopes around it
+  Sums sums(int32_t scope) const { return scope >= 0 ? scopes_[scope].sums : Sums{}; }
+  int32_t depth_of(int32_t scope) const { return sums(scope).scopes - 1; }  // the number of scopes around it
   int32_t add_note(int32_t notes, WrittenValue value);
   int32_t entry_node(int32_t scope, int32_t state);
   int32_t string_node(int32_t set, int32_t state);
