@@ -83,11 +83,11 @@ def put_together(
     return text, reasoning, calls, results
 
 
-def how(style: str, reasoning: Any = "disabled", markers: tuple[str, ...] = (), **more: Any) -> ReadingOptions:
+def how(style: str, reasoning: Any = "disabled", mixed: bool = True, **more: Any) -> ReadingOptions:
     def split() -> AnswerSplitter:
-        return AnswerSplitter(AnswerDecoder(VOCABULARY), calls(), markers)
+        return AnswerSplitter(AnswerDecoder(VOCABULARY), calls())
 
-    calls = partial(guided.tool_style(style).reader, TOOLS, reasoning=reasoning)
+    calls = partial(guided.tool_style(style).reader, TOOLS, reasoning=reasoning, mixed=mixed)
     return ReadingOptions(make_call_reader=calls, make_splitter=split, **more)
 
 
@@ -130,11 +130,11 @@ def test_reported_tokens_spell_the_text_and_the_reasoning(style, shown):
     ["I löok.\n{0}\n{0}", "{0}", "\n {0} \n", "{0}\nThére.\n", "ä {0} b", "\n pläin \n", "plain <tool", "<tool_<{0}é"],
 )
 def test_white_space_between_calls_and_markers_is_not_reported(text, most):
-    for apart in ((), ('<tool_call>\n{"name": "weather"',)):
-        reading = SampleReader(how("qwen_3", markers=apart))
+    for mixed in (True, False):
+        reading = SampleReader(how("qwen_3", mixed=mixed))
         told = put_together(reading, events(text.format(CALL), random.Random(0), most))[0]
         assert spelled(each.id for each in reading.tokens) == told.encode()
-        reading = SampleReader(how("qwen_3", markers=apart))
+        reading = SampleReader(how("qwen_3", mixed=mixed))
         fresh = []
         for event in events(text.format(CALL), random.Random(0), most):
             reading.read(event)
@@ -167,12 +167,11 @@ def test_white_space_that_only_sets_calls_apart_is_no_text(text, left, most):
 
 @pytest.mark.parametrize("most", [1, 4, 1000])
 def test_an_answer_is_text_or_calls(most):
-    begins = ('<tool_call>\n{"name": "weather"',)
     for text in (f'["{CALL}"]', "<tool", '<tool_call>\n{"name": "other"}'):
-        reading = SampleReader(how("qwen_3", markers=begins))
+        reading = SampleReader(how("qwen_3", mixed=False))
         assert put_together(reading, events(text, random.Random(1), most))[0] == text
         assert not reading.calls
-    reading = SampleReader(how("qwen_3", markers=begins))
+    reading = SampleReader(how("qwen_3", mixed=False))
     text, _, calls, _ = put_together(reading, events(CALL, random.Random(1), most))
     assert (text, len(calls)) == ("", 1)
 
