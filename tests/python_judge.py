@@ -38,6 +38,9 @@ NARROWER = {
     "a line begins with a tab, a form feed or a backslash": re.compile(r"(?m)^[ ]*[\t\f\\]"),
     "a field of an f-string": F_STRING,
     "a carriage return that ends no line": re.compile(r"\r(?!\n)"),
+    "type parameters, since Python 3.12": re.compile(r"\b(?:class|def)\s+\w+\s*\["),
+    "a type statement, since Python 3.12": re.compile(r"\btype\s+\w+\s*[\[=]"),
+    "a joiner in a name, since Unicode 15.1": re.compile("[\u200c\u200d]"),
 }
 # Why only the grammar accepts a text -> whether the text has this property
 WIDER = {

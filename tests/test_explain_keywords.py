@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -222,3 +223,15 @@ def test_bounds_that_refuse_a_digit_together(asked: str, refused: tuple[tuple[st
     assert not explanation.accepted and explanation.refusals == refused
     words = " and ".join(refused[0]) + (" together" if len(refused[0]) > 1 else "")
     assert f"refused by {words})" in explanation.reason
+
+
+def test_explanations_of_deeply_nested_texts_need_little_memory() -> None:
+    """The written parts of all open values would be 200 MB together."""
+    matcher = guided.GrammarMatcher(COMPILER.compile_json_schema({"items": {"$ref": "#"}}))
+    assert matcher.accept_string("[" * 20_000)
+    tracemalloc.start()
+    try:
+        matcher.explain("}")
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()

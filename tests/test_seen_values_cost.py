@@ -44,3 +44,17 @@ def test_a_large_object_that_repeats_a_seen_one(nested: bool) -> None:
         assert repeats.accept_string(', "more": 1}]')
     changed = text.replace('"n": 399', '"n": 398') if nested else text[:-4] + "398}"
     assert matcher(call_work=2_000_000).accept_string(f"[{text},{changed}]")
+
+
+@pytest.mark.parametrize("depth", [250, 2000])
+def test_masks_under_a_budget_are_linear_in_the_depth_of_nested_objects(depth: int) -> None:
+    """Each object has seen a name. The outer objects are visited once for a mask, not once for each level."""
+    compiler = guided.GrammarCompiler(VOCABULARY, limits=guided.Limits(call_work=900 * depth))
+    nested = guided.GrammarMatcher(compiler.compile_json_schema(True))
+    bitmask = guided.allocate_token_bitmask(1, VOCABULARY.size)
+    assert nested.accept_string('{"a":' * depth)
+    budget = nested.min_tokens_to_finish() + 100
+    nested.fill_next_token_bitmask(bitmask, max_tokens=budget)
+    assert nested.accept_string('"x","b":')
+    nested.fill_next_token_bitmask(bitmask, max_tokens=budget)
+    assert ord("{") in guided.allowed_tokens(bitmask)

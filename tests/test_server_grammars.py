@@ -77,7 +77,7 @@ def test_valid_grammars_are_reported_with_their_shortest_output(fields, kind, sh
         ({"lark": 'start: "a"\n  | bee\n'}, "bee", 2, "used but not defined"),
         ({"gbnf": 'root ::= "a"\n  bee'}, "bee", 2, "not defined"),
         ({"json_schema": '{\n  "type": "strin"\n}'}, '"type": "strin"', 2, "is not a type"),
-        ({"json_schema": '{\n  "type": "string",\n}'}, "}", 3, "is not JSON"),
+        ({"json_schema": '{\n  "type": "string"\n  1}'}, "1", 3, "is not JSON"),
         ({"json_schema": '{"a": 1,\n"a": 2}'}, '"a"', 2, "written twice"),
         ({"json_schema": '{"properties":\n {"a": {"pattern": "(b"}}}'}, '"pattern": "(b"', 2, "missing )"),
         ({"json_schema": '{"not": {},\n "$ref": "#/nowhere"}'}, '"$ref": "#/nowhere"', 2, "nothing"),
