@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import GAP
 from guided.frontends.regex import parse_regex
 from guided.frontends.structural_tag.argument_forms import ArgumentForm
-from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
+from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.element_text import ElementNotation
 from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, relocate_error
@@ -58,7 +58,8 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
         raise SpecError(
             f"arguments must be an object, not {brief(kind)}", pointer=f"{schema_pointer}/type", hint='write "object"'
         )
-    excluded_strings = (*_forbidden_texts(form), *fmt.fields.get("excludes", ()))
+    excludes: Sequence[str] = fmt.fields.get("excludes", ())
+    excluded_strings = (*form.forbidden_texts, *excludes)
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
@@ -78,8 +79,8 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 
         def make_notation(writer: Writer) -> Notation:
             if isinstance(form, LiteralForm):
-                return LiteralNotation(writer, form, spell, excluded_strings)
-            notations.append(ElementNotation(writer, form, spell, gap, excluded_strings))
+                return LiteralNotation(writer, form, spell, excludes)
+            notations.append(ElementNotation(writer, form, spell, gap, excludes))
             return notations[-1]
 
         try:
@@ -111,13 +112,6 @@ def _schema_at(schema: Any, pointer: str) -> Any:
     except (LookupError, ValueError, TypeError):
         return None
     return schema if isinstance(schema, bool | dict) and not _REFERENCE.search(json.dumps(schema)) else None
-
-
-def _forbidden_texts(form: ArgumentForm) -> tuple[str, ...]:
-    """The texts that no string may contain, because they end the string."""
-    if isinstance(form, ElementForm):
-        return (form.forbidden_substring,)
-    return () if form.escapes else form.quotes
 
 
 def _delimiters(form: ArgumentForm) -> tuple[str, ...]:

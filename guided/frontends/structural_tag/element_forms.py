@@ -93,9 +93,9 @@ class ElementForm(NamedTuple):
         return "{name}" in self.end
 
     @property
-    def forbidden_substring(self) -> str:
-        """The text that no string may contain."""
-        return self.never or self.end
+    def forbidden_texts(self) -> tuple[str, ...]:
+        """The texts that no string may contain: `never`, or the end of the element."""
+        return (self.never or self.end,)
 
     def value_prefix(self, kind: str) -> str:
         """The text before a value of the type `kind`."""

@@ -90,7 +90,7 @@ class ElementNotation(Notation):
         gap: Node,
         excluded_strings: Sequence[str],
     ) -> None:
-        super().__init__(lowering, excluded_strings)
+        super().__init__(lowering, excluded_strings, form.forbidden_texts)
         self._form, self._gap, self._spell_string = form, gap, spell
         self._spellings: dict[str, Node] = {}
         self._elements = ArgumentsNarrowing(

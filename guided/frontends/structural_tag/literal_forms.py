@@ -51,6 +51,11 @@ class LiteralForm(NamedTuple):
         return re.fullmatch(self.name_pattern, name) is not None
 
     @property
+    def forbidden_texts(self) -> tuple[str, ...]:
+        """The texts that no string may contain, because they end it."""
+        return () if self.escapes else self.quotes
+
+    @property
     def name_pattern(self) -> str:
         """A regular expression for names without delimiters. In styles with Python's escapes: the ASCII identifiers."""
         return "[A-Za-z_][A-Za-z0-9_]*" if self.escapes else "[A-Za-z0-9_.$-]+"

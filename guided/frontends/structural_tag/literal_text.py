@@ -102,7 +102,7 @@ class LiteralNotation(Notation):
     def __init__(
         self, lowering: Lowering, form: LiteralForm, spell: Callable[[str], Node], excluded_strings: Sequence[str]
     ) -> None:
-        super().__init__(lowering, excluded_strings)
+        super().__init__(lowering, excluded_strings, form.forbidden_texts)
         options, self._form = lowering.options, form
         minimal = options.escapes == "minimal"
         self._quotes_with_encodings = [
