@@ -9,6 +9,8 @@ it cannot contain the closing tag. Neither can strings inside JSON. Any other va
 strings and other values, an attribute shows the type in some styles. In the other styles, a text is not a string if it
 looks like JSON of a type that the schema allows at this place (`argument_places.py`).
 
+If an XML style's schema allows no object, it describes one value, which is written like the value of an element.
+
 Properties are written in the order of the schema, or with `any_order` in any order. Required properties are present,
 and no property is repeated. If the schema declares properties and does not mention others, there are no others. A
 schema without any requirements allows any properties.
@@ -54,7 +56,8 @@ _REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
     """A part for the arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
     schema, schema_pointer = fmt["json_schema"], f"{fmt.pointer}/json_schema"
-    if isinstance(schema, Mapping) and isinstance(kind := schema.get("type"), str) and kind != "object":
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if isinstance(form, LiteralForm) and isinstance(kind, str) and kind != "object":
         raise SpecError(
             f"arguments must be an object, not {brief(kind)}", pointer=f"{schema_pointer}/type", hint='write "object"'
         )

@@ -57,10 +57,10 @@ class Lowering:
         notation: Callable[[Lowering], Notation] = Notation,
     ) -> None:
         self.expander, self.options, self._limits = expander, options, limits
+        self.root = library.root
         self.notation = notation(self)
         self._plain_numbers, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
         self._constants = Constants(self)
-        self.root = library.root
         self._rules: dict[str, Node] = {}
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
