@@ -89,10 +89,11 @@ class AnyTokensFormat(BaseModel):
 
 
 class GrammarFormat(BaseModel):
-    """A text that a grammar in EBNF accepts."""
+    """A text that a grammar in EBNF or Lark accepts."""
 
     type: Literal["grammar"] = "grammar"
     grammar: str
+    syntax: Literal["ebnf", "lark"] = "ebnf"
 
 
 class RegexFormat(BaseModel):
