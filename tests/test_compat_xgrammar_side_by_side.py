@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,27 @@ def test_samples_are_what_they_are_in_xgrammar(sample: Sample) -> None:
         if sample.options.get("any_order") and not expected:
             continue  # xgrammar does not check for missing members
         assert accepts(xgr, ours, text) == accepts(theirs, other, text) == expected, text
+
+
+@pytest.mark.parametrize("max_whitespace_cnt", [None, 2])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (",", ": "), (" ,", " : "), (";", "=")])
+def test_separators_with_white_space_around_them(separators: tuple[str, str], max_whitespace_cnt: int | None) -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {"items": {"type": "null"}, "type": "array"}}}
+    options: Any = {"separators": separators, "max_whitespace_cnt": max_whitespace_cnt}
+    other = theirs.Grammar.from_json_schema(schema, **options)
+    if separators == (";", "="):  # this is not JSON
+        with pytest.raises(RuntimeError, match="separator ';' is not ','"):
+            xgr.Grammar.from_json_schema(schema, **options)
+        return
+    ours = xgr.Grammar.from_json_schema(schema, **options)
+    seen = set()
+    for comma, colon, inner in product(
+        (",", ", ", " ,\t", "  ,\t", ",    "), (":", ": ", "  : ", ":   "), ("", " ", "   ")
+    ):
+        text = f'{{{inner}"a"{colon}1{comma}"b"{colon}[{inner}null{comma}null{inner}]{inner}}}'
+        assert accepts(xgr, ours, text) == accepts(theirs, other, text), text
+        seen.add(accepts(xgr, ours, text))
+    assert True in seen and len(seen) == 2 - (separators == (",", ":") and max_whitespace_cnt is None)
 
 
 def masks(matchers: tuple[Any, Any]) -> list[list[int]]:
