@@ -8,6 +8,7 @@ import pytest
 
 import guided
 from tests.test_structural_tag_calls import TOOLS, XGRAMMARS
+from tests.xgrammar_version import XGRAMMAR
 
 xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
 families = pytest.importorskip("xgrammar.builtin_structural_tag", reason="xgrammar is not installed")
@@ -65,12 +66,15 @@ def joined(elements: list[Any]) -> Any:
 
 
 def test_all_families_are_there() -> None:
-    assert set(families._structural_tag_registry) == set(XGRAMMARS) < set(guided.TOOL_STYLES)
+    added = {"gemma_4"} if XGRAMMAR >= (0, 2, 9) else set()
+    assert set(families._structural_tag_registry) == {*XGRAMMARS, *added} < set(guided.TOOL_STYLES)
 
 
 @pytest.mark.parametrize("style", sorted(set(XGRAMMARS) - SAID_OTHERWISE))
 @pytest.mark.parametrize("reasoning", ["enabled", "disabled", "auto"])
 def test_the_structural_tag_is_xgrammars(style: str, reasoning: Any) -> None:
+    if XGRAMMAR < (0, 2, 9) and style.startswith("deepseek_v4"):
+        pytest.skip("xgrammar 0.2.8 allows text after the calls")
     for choice in ("auto", "none", "required", NAMED):
         for parallel in (True, False):
             options: Any = {"tool_choice": choice, "parallel_tool_calls": parallel, "reasoning": reasoning}
