@@ -37,7 +37,7 @@ from guided.vocabulary import Vocabulary
 
 __all__ = ["TokenizerInfo", "VocabType"]
 
-_XGRAMMAR_VERSIONS: Final = ("v16",)
+_XGRAMMAR_VERSIONS: Final = ("v16", "v18")
 """The versions of xgrammar's format in which a TokenizerInfo has the same content as here."""
 _MAX_SIZE: Final = 4_000_000
 """The maximum `vocab_size`, several times that of any model: each id takes time and memory."""
@@ -179,7 +179,7 @@ class TokenizerInfo(XGRObject):
 
     @staticmethod
     def deserialize_json(json_string: str) -> TokenizerInfo:
-        """Read a string that `serialize_json` wrote, or that xgrammar wrote (version v16).
+        """Read a string that `serialize_json` wrote, or that xgrammar wrote (versions v16 and v18).
 
         Raises:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`.
