@@ -36,9 +36,7 @@ from guided.limits import Limits
 
 __all__ = ["Ebnf", "JoinedGrammars", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "read_recipe"]
 
-TAG_OPTIONS: Final = JsonSchemaOptions(
-    additional_properties="minimal", numbers="plain_integers", constants="plain", classes="plain"
-)
+TAG_OPTIONS: Final = JsonSchemaOptions(additional_properties="minimal", numbers="plain_integers", constants="plain")
 """xgrammar's options for the schemas of a structural tag."""
 
 
@@ -103,7 +101,7 @@ class Regex(_Recipe):
         from guided.frontends.gbnf.patterns import regex_node
 
         with as_xgrammar(parser_name="Regex parsing"):
-            return Grammar({"root": regex_node(self.pattern, Limits(), ascii_case=True)}, "root")
+            return Grammar({"root": regex_node(self.pattern, Limits(), classes="full", ascii_case=True)}, "root")
 
 
 @dataclass(frozen=True, slots=True)
