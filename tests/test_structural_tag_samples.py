@@ -1,6 +1,6 @@
 """Texts that each format accepts and refuses. If xgrammar is installed, it judges the same texts.
 
-`DIFFERENT` lists the texts on which xgrammar 0.2.8 disagrees, with the reason.
+`DIFFERENT` lists the texts on which xgrammar disagrees, with the reason.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ reads them back.
     <cofl:value name="at" type="dict"><cofl:value name="lat" type="json">1.5</cofl:value></cofl:value>
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
 
-Source: the texts that xgrammar 0.2.8's grammars for these styles accept; for step_xml, SGLang's parser of Step 3.
+Source: the texts that xgrammar 0.2.9's grammars for these styles accept; for step_xml, SGLang's parser of Step 3.
 """
 
 from __future__ import annotations
