@@ -37,7 +37,9 @@ TOOLS = [
     function("now", {}),
     function("pick", {"unit": {"enum": ["C", "F"]}, "at": PLACE}, "unit"),
 ]
-XGRAMMARS = [name for name in guided.TOOL_STYLES if guided.tool_style(name).data["source"].startswith("xgrammar")]
+STYLES = [name for name in guided.TOOL_STYLES if guided.tool_style(name).data["source"].startswith("xgrammar")]
+XGRAMMARS = [name for name in STYLES if name != "gemma_4" or XGRAMMAR >= (0, 2, 9)]
+"""The styles of the installed xgrammar."""
 TWO_CALLS = "xgrammar accepts several calls in the style harmony, although one function is named"
 TEXT_AFTER = "xgrammar 0.2.8 accepts text after the calls of DeepSeek V4"
 EMPTY = "xgrammar accepts an empty answer in the style harmony, although a call is required"

@@ -384,7 +384,7 @@ def test_names_of_styles_are_strings(name: Any) -> None:
 
 
 def test_arguments_of_any_mapping_are_objects() -> None:
-    form = {"type": "json_schema", "json_schema": {"type": "integer"}, "style": "gemma"}
+    form = {"type": "json_schema", "json_schema": {"type": "integer"}, "style": "pythonic"}
     with pytest.raises(guided.SpecError, match="arguments must be an object"):
         byte_compiler().compile_structural_tag(frozen(of_format(form)))
 

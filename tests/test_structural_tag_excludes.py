@@ -112,7 +112,7 @@ WRITTEN: dict[str, tuple[str, str, str]] = {
     "cohere_xml": ('<cofl:value name="', '" type="json">1</cofl:value>', ""),
     "minimax_m3_xml": ("]<]minimax[>[<", ">1]<]minimax[>[</{}>", ""),
     "pythonic": ("", "=1", ""),
-    "gemma": ("", ":1", ""),
+    "gemma": ("{", ":1}", "{}"),
 }
 
 

@@ -66,8 +66,7 @@ def joined(elements: list[Any]) -> Any:
 
 
 def test_all_families_are_there() -> None:
-    added = {"gemma_4"} if XGRAMMAR >= (0, 2, 9) else set()
-    assert set(families._structural_tag_registry) == {*XGRAMMARS, *added} < set(guided.TOOL_STYLES)
+    assert set(families._structural_tag_registry) == set(XGRAMMARS) < set(guided.TOOL_STYLES)
 
 
 @pytest.mark.parametrize("style", sorted(set(XGRAMMARS) - SAID_OTHERWISE))

@@ -57,7 +57,7 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
     """A part for the arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
     schema, schema_pointer = fmt["json_schema"], f"{fmt.pointer}/json_schema"
     kind = schema.get("type") if isinstance(schema, Mapping) else None
-    if isinstance(form, LiteralForm) and isinstance(kind, str) and kind != "object":
+    if isinstance(form, LiteralForm) and not form.braces and isinstance(kind, str) and kind != "object":
         raise SpecError(
             f"arguments must be an object, not {brief(kind)}", pointer=f"{schema_pointer}/type", hint='write "object"'
         )

@@ -41,6 +41,7 @@ from guided.frontends.structural_tag.argument_places import (
     ArgumentsNarrowing,
     Place,
     Places,
+    allows_object,
     arguments_goal,
     non_string_pattern,
     refuse_counted,
@@ -105,7 +106,7 @@ class ElementNotation(Notation):
         root = lowering.root
         arguments = arguments_goal(lowering.expander, root)
         self._places = Places(lowering.expander, arguments, self._elements)
-        self._is_bare = not self._places.kinds(self._places.root)
+        self._is_bare = not allows_object(lowering.expander, arguments)
         self._root = lowering.expander.goal((root,)) if self._is_bare else arguments
         self._places_by_number: list[Place] = [frozenset([self._root])] * 2  # index n: the place of -2n and -2n - 1
         self._schema_locations = [root.location] * 2  # the schema location of each place, for messages
