@@ -15,7 +15,7 @@ import pytest
 import guided
 import guided.compat.xgrammar as xgr
 from tests.growth import assert_linear
-from tests.test_structural_tag_calls import XGRAMMARS
+from tests.test_structural_tag_calls import STYLES
 from tests.xgrammar_samples import CITY, PERSON, SAMPLES, Sample, grammar_of
 
 torch = pytest.importorskip("torch")
@@ -382,7 +382,7 @@ def test_the_depth_of_recursion_is_kept() -> None:
 # --- tools
 
 
-@pytest.mark.parametrize("model", XGRAMMARS)
+@pytest.mark.parametrize("model", STYLES)
 def test_every_model_has_a_structural_tag(model: str) -> None:
     tag = xgr.get_model_structural_tag(model, tools=[WEATHER], tool_choice="required", reasoning="disabled")
     assert isinstance(tag, xgr.StructuralTag)

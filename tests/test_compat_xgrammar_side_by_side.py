@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import guided.compat.xgrammar as xgr
 from tests.effort import examples
 from tests.xgrammar_samples import SAMPLES, Sample, grammar_of
+from tests.xgrammar_version import XGRAMMAR
 
 theirs = pytest.importorskip("xgrammar", reason="the oracle is the installed xgrammar")
 jsonschema = pytest.importorskip("jsonschema")
@@ -38,6 +40,57 @@ def test_samples_are_what_they_are_in_xgrammar(sample: Sample) -> None:
         if sample.options.get("any_order") and not expected:
             continue  # xgrammar does not check for missing members
         assert accepts(xgr, ours, text) == accepts(theirs, other, text) == expected, text
+
+
+@pytest.mark.parametrize("max_whitespace_cnt", [None, 2])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (",", ": "), (" ,", " : "), (";", "=")])
+def test_separators_with_white_space_around_them(separators: tuple[str, str], max_whitespace_cnt: int | None) -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {"items": {"type": "null"}, "type": "array"}}}
+    options: Any = {"separators": separators, "max_whitespace_cnt": max_whitespace_cnt}
+    other = theirs.Grammar.from_json_schema(schema, **options)
+    if separators == (";", "="):  # this is not JSON
+        with pytest.raises(RuntimeError, match="separator ';' is not ','"):
+            xgr.Grammar.from_json_schema(schema, **options)
+        return
+    ours = xgr.Grammar.from_json_schema(schema, **options)
+    seen = set()
+    for comma, colon, inner in product(
+        (",", ", ", " ,\t", "  ,\t", ",    "), (":", ": ", "  : ", ":   "), ("", " ", "   ")
+    ):
+        text = f'{{{inner}"a"{colon}1{comma}"b"{colon}[{inner}null{comma}null{inner}]{inner}}}'
+        assert accepts(xgr, ours, text) == accepts(theirs, other, text), text
+        seen.add(accepts(xgr, ours, text))
+    assert True in seen and len(seen) == 2 - (separators == (",", ":") and max_whitespace_cnt is None)
+
+
+WHITE_SPACE = "\t\n\v\f\r \xa0\u1680\u2000\u2005\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+
+
+@pytest.mark.parametrize("pattern", [r"\s", r"[\s]", r"[a\s]", r"\S", r"[^\s]", r"[^a\s]"])
+@pytest.mark.parametrize("kind", ["regex", "tag", "schema in a tag", "ebnf", "lark"])
+def test_white_space_in_patterns(kind: str, pattern: str) -> None:
+    def make(library: Any) -> Any:
+        match kind:
+            case "regex":
+                return library.Grammar.from_regex(pattern)
+            case "ebnf":
+                return library.Grammar.from_ebnf(f"root ::= Regex({json.dumps(pattern)})")
+            case "lark":
+                return library.Grammar.from_lark(f"start: /{pattern}/")
+            case "tag":
+                form: Any = {"type": "regex", "pattern": pattern}
+            case _:
+                schema = {"type": "string", "pattern": f"^{pattern}$"}
+                form = {"type": "json_schema", "style": "qwen_xml", "json_schema": schema}
+        return library.Grammar.from_structural_tag({"type": "structural_tag", "format": form})
+
+    ours, other = make(xgr), make(theirs)
+    is_white = {r"\s": True, r"[\s]": True, r"[a\s]": True}.get(pattern, False)
+    for char in [*WHITE_SPACE, "x", "\x85", "\u180e", "\u200b"]:
+        expected = (char in WHITE_SPACE) == is_white
+        assert accepts(xgr, ours, char) == expected, repr(char)
+        if XGRAMMAR >= (0, 2, 9):
+            assert accepts(theirs, other, char) == expected, repr(char)
 
 
 def masks(matchers: tuple[Any, Any]) -> list[list[int]]:

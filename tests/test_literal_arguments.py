@@ -76,7 +76,7 @@ def by_gemma(text: str) -> dict[str, Any]:
     out = ""
     for number, piece in enumerate(text.split(DELIMITER)):
         out += json.dumps(piece) if number % 2 else re.sub(r"([A-Za-z0-9_.$-]+)(\s*:)", r'"\1"\2', piece)
-    value: dict[str, Any] = json.loads("{" + out + "}")
+    value: dict[str, Any] = json.loads(out)
     return value
 
 
@@ -85,7 +85,7 @@ def read_back(style: str, text: str, source: random.Random) -> Any:
     to the result.
     """
     reader, kept, pieces = LiteralArguments(LITERAL_FORMS[style]), "", ""
-    text += ")" if style in PYTHONIC else "}"
+    text += ")" if style in PYTHONIC else "<"
     at = 0
     while at < len(text):
         size = source.choice([1, 1, 2, 5, 30])
@@ -102,7 +102,7 @@ def read_back(style: str, text: str, source: random.Random) -> Any:
         inside = value
         for step in where:
             inside = inside[int(step) if isinstance(inside, list) else step.replace("~1", "/").replace("~0", "~")]
-        assert judge(f"x{'=' if style in PYTHONIC else ':'}{text[start:end]}") == {"x": inside}
+        assert judge(f"x={text[start:end]}" if style in PYTHONIC else f"{{x:{text[start:end]}}}") == {"x": inside}
     return value
 
 
@@ -164,7 +164,7 @@ def gemma(value: Any) -> str:
 @given(st.dictionaries(names, values, max_size=3), st.randoms(use_true_random=False))
 @examples(60)
 def test_calls_of_gemmas_template_are_accepted_and_read_back(given_arguments: Any, source: random.Random) -> None:
-    text = gemma(given_arguments)[1:-1]
+    text = gemma(given_arguments)
     assert read_back("gemma", text, source) == given_arguments
     assert takes(compiled("gemma", {"type": "object", "additionalProperties": {}}), text)
 
@@ -206,7 +206,7 @@ def test_constants_of_a_style() -> None:
     for style, accepted in (
         ("pythonic", "on=True on=False on=None"),
         ("pythonic_json", "on=True on=False on=None on=true on=false on=null"),
-        ("gemma", "on:true on:false on:null"),
+        ("gemma", "{on:true} {on:false} {on:null}"),
     ):
         every = [f"on{mark}{word}" for mark in "=:" for word in ("True", "False", "None", "true", "false", "null")]
         assert [text for text in every if takes(compiled(style, schema), text)] == [
@@ -217,15 +217,15 @@ def test_constants_of_a_style() -> None:
 def test_a_string_of_gemma_ends_at_its_delimiter() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     for text in ("", "<", '<|"', '"', "}", '<|"|', "a:b,c"):
-        assert takes(compiled("gemma", schema), f"a:{DELIMITER}{text}{DELIMITER}")
-    assert not takes(compiled("gemma", schema), f"a:{DELIMITER}x{DELIMITER}y{DELIMITER}")
+        assert takes(compiled("gemma", schema), f"{{a:{DELIMITER}{text}{DELIMITER}}}")
+    assert not takes(compiled("gemma", schema), f"{{a:{DELIMITER}x{DELIMITER}y{DELIMITER}}}")
     compiler = compiler_with(DELIMITER)
     with pytest.raises(SpecError, match="control token"):
         compiled("gemma", schema, compiler)
     matcher = guided.GrammarMatcher(compiled("gemma", schema, compiler, allow_special_tokens=True))
-    assert matcher.accept_string("a:") and not matcher.accept_string(DELIMITER)
+    assert matcher.accept_string("{a:") and not matcher.accept_string(DELIMITER)
     assert matcher.accept_token(257) and matcher.accept_string("x") and matcher.accept_token(257)
-    assert matcher.is_accepting()
+    assert matcher.accept_string("}") and matcher.is_accepting()
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -253,7 +253,7 @@ def test_many_optional_arguments() -> None:
     """More than 64: the names form a trie. In Python dicts they are in double quotation marks."""
     many = {f"n{number}": {"type": "integer"} for number in range(100)}
     schema = {"type": "object", "properties": {**many, "at": {"type": "object", "properties": many}}}
-    for style, text in (("pythonic", 'n1=1, n12=2, at={"n1": 1, "n99": 3}'), ("gemma", "n1:1,n12:2,at:{n1:1,n99:3}")):
+    for style, text in (("pythonic", 'n1=1, n12=2, at={"n1": 1, "n99": 3}'), ("gemma", "{n1:1,n12:2,at:{n1:1,n99:3}}")):
         grammar = compiled(style, schema)
         assert takes(grammar, text)
         assert not takes(grammar, text.replace("n12", "n1"))
@@ -318,3 +318,14 @@ def test_malformed_descriptions_are_refused_with_their_place(form: Any, pointer:
     with pytest.raises(SpecError, match=message) as caught:
         compiled(form, {"type": "object"})
     assert caught.value.pointer == f"/format/style{pointer}" and caught.value.hint
+
+
+def test_a_schema_without_objects_describes_one_value_of_gemma() -> None:
+    text = f"{DELIMITER}x{DELIMITER}"
+    for schema, accepted, refused in (
+        ({"type": "string"}, [text], ["x", '"x"', f"{{a:{text}}}"]),
+        ({"type": "array", "items": {"type": "boolean"}}, ["[]", "[true, false]"], ["true", "{}"]),
+        (True, ["{}", f"{{a:{text}}}"], ["1", text]),  # the arguments are an object if the schema allows one
+    ):
+        grammar = compiled("gemma", schema)
+        assert [one for one in (*accepted, *refused) if takes(grammar, one)] == accepted

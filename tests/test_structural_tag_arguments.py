@@ -315,7 +315,7 @@ FREE = [{"type": "object"}, *({"properties": {"n": free}} for free in ({}, True,
 
 @pytest.mark.parametrize("schema", FREE)
 def test_kimi_may_call_a_free_number_an_integer(schema: Schema) -> None:
-    """As in xgrammar 0.2.8, whose grammar names seven types if a schema does not constrain a value."""
+    """As in xgrammar 0.2.9, whose grammar names seven types if a schema does not constrain a value."""
     form = '<|open|>argument key="n" type="{}"<|sep|>{}<|close|>argument<|sep|>'
     for kind, text, expected in (
         ("integer", "3", True), ("integer", " -12 ", True), ("integer", "1e3", True), ("number", "3", True),

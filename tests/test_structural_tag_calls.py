@@ -19,6 +19,7 @@ import pytest
 import guided
 from tests.effort import draws
 from tests.structural_tag_support import accepts, byte_compiler
+from tests.xgrammar_version import XGRAMMAR
 
 FOLDER = Path(__file__).parent / "tool_calls"
 
@@ -36,8 +37,11 @@ TOOLS = [
     function("now", {}),
     function("pick", {"unit": {"enum": ["C", "F"]}, "at": PLACE}, "unit"),
 ]
-XGRAMMARS = [name for name in guided.TOOL_STYLES if guided.tool_style(name).data["source"].startswith("xgrammar")]
+STYLES = [name for name in guided.TOOL_STYLES if guided.tool_style(name).data["source"].startswith("xgrammar")]
+XGRAMMARS = [name for name in STYLES if name != "gemma_4" or XGRAMMAR >= (0, 2, 9)]
+"""The styles of the installed xgrammar."""
 TWO_CALLS = "xgrammar accepts several calls in the style harmony, although one function is named"
+TEXT_AFTER = "xgrammar 0.2.8 accepts text after the calls of DeepSeek V4"
 EMPTY = "xgrammar accepts an empty answer in the style harmony, although a call is required"
 
 
@@ -199,7 +203,9 @@ def test_verdicts_equal_those_of_xgrammar(style: str) -> None:
 
 
 def why_different(style: str, row: dict[str, Any]) -> str | None:
-    """Why xgrammar 0.2.8 disagrees; None if it agrees."""
+    """Why xgrammar disagrees; None if it agrees."""
+    if XGRAMMAR < (0, 2, 9) and style.startswith("deepseek_v4") and row["text"].endswith(">Done."):
+        return TEXT_AFTER
     if style != "harmony" or "calls" in row:
         return None
     choice = row.get("tool_choice")

@@ -101,7 +101,7 @@ MALFORMED: list[tuple[Any, str, str, str]] = [
         "",
     ),
     (
-        of_format({"type": "json_schema", "json_schema": {"type": "array"}, "style": "qwen_xml"}),
+        of_format({"type": "json_schema", "json_schema": {"type": "array"}, "style": "pythonic"}),
         "/format/json_schema/type",
         "arguments must be an object",
         "object",
@@ -384,6 +384,16 @@ def test_names_of_styles_are_strings(name: Any) -> None:
 
 
 def test_arguments_of_any_mapping_are_objects() -> None:
-    form = {"type": "qwen_xml_parameter", "json_schema": {"type": "integer"}}
+    form = {"type": "json_schema", "json_schema": {"type": "integer"}, "style": "pythonic"}
     with pytest.raises(guided.SpecError, match="arguments must be an object"):
         byte_compiler().compile_structural_tag(frozen(of_format(form)))
+
+
+def test_lark_grammars_are_checked() -> None:
+    form = {"type": "grammar", "syntax": "lark", "grammar": "start: <|x|>"}
+    with pytest.raises(guided.SpecError, match="references to tokens") as caught:
+        byte_compiler().compile_structural_tag(of_format(form))
+    assert caught.value.pointer == "/format/grammar"
+    with pytest.raises(guided.SpecError, match="there is no syntax 'peg'") as caught:
+        byte_compiler().compile_structural_tag(of_format({**form, "syntax": "peg"}))
+    assert caught.value.pointer == "/format/syntax"

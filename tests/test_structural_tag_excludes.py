@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import guided
 from tests.structural_tag_support import accepts, byte_compiler, of_format, walk
 
 SCHEMAS: list[Any] = [
@@ -99,3 +100,53 @@ def test_names_among_many_members_are_excluded(order: str, required: list[str]) 
         assert accepts(objects, list(text.encode())) == is_allowed, text
         assert accepts(open_objects, list(text.encode())) == is_allowed, text
         assert accepts(strings, list(json.dumps(name).encode())) == is_allowed
+
+
+WRITTEN: dict[str, tuple[str, str, str]] = {
+    "json": ('{"', '":1}', "{}"),
+    "qwen_xml": ("<parameter=", ">1</parameter>", ""),
+    "minimax_xml": ('<parameter name="', '">1</parameter>', ""),
+    "glm_xml": ("<arg_key>", "</arg_key><arg_value>1</arg_value>", ""),
+    "deepseek_v4_1_xml": ('<｜DSML｜ parameter name="', '" string="false">1</｜DSML｜ parameter>', ""),
+    "kimi_k3_xml": ('<|open|>argument key="', '" type="number"<|sep|>1<|close|>argument<|sep|>', ""),
+    "cohere_xml": ('<cofl:value name="', '" type="json">1</cofl:value>', ""),
+    "minimax_m3_xml": ("]<]minimax[>[<", ">1]<]minimax[>[</{}>", ""),
+    "pythonic": ("", "=1", ""),
+    "gemma": ("{", ":1}", "{}"),
+}
+
+
+@pytest.mark.parametrize("kind", ["closed", "many", "any order", "conditional", "constant", "required", "free"])
+@pytest.mark.parametrize("style", WRITTEN)
+def test_names_outside_of_json_are_excluded(style: str, kind: str) -> None:
+    """Wherever names of a schema are written: in each style, and in each way to write members."""
+    names = ["xBADy", "BADLY", "ok", *(f"n{number}" for number in range(80 if kind == "many" else 0))]
+    schema: Any = {"type": "object", "properties": {name: {"type": "integer"} for name in names}}
+    schema["additionalProperties"] = False
+    match kind:
+        case "conditional":
+            schema["dependentRequired"] = {"BADLY": ["xBADy"]}
+        case "constant":
+            schema["enum"] = [{"xBADy": 1}, {"ok": 1}]
+        case "required":
+            schema["anyOf"] = [{"required": ["xBADy"]}, {"required": ["ok"]}]
+        case "free":
+            if style == "minimax_m3_xml":
+                pytest.skip("this style cannot write undeclared names")
+            schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    form = {"type": "json_schema", "style": style, "json_schema": schema, "any_order": kind == "any order"}
+    begin, end, empty = WRITTEN[style]
+    whole = byte_compiler().compile_structural_tag(of_format(form))
+    left = byte_compiler().compile_structural_tag(of_format({**form, "excludes": ["BAD"]}))
+    for name in ("xBADy", "ok"):
+        text = list((begin + name + end.replace("{}", name)).encode())
+        assert accepts(whole, text) and accepts(left, text) == (name == "ok"), name
+    assert accepts(left, list(empty.encode())) == (kind not in ("constant", "required"))
+
+
+def test_a_required_name_must_not_be_excluded() -> None:
+    schema = {"type": "object", "properties": {"xBADy": {}}, "required": ["xBADy"]}
+    form = {"type": "json_schema", "style": "qwen_xml", "json_schema": schema, "excludes": ["BAD"]}
+    with pytest.raises(guided.SpecError, match="the required name 'xBADy' contains an excluded string") as caught:
+        byte_compiler().compile_structural_tag(of_format(form))
+    assert caught.value.pointer == "/format/json_schema"

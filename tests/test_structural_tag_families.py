@@ -8,6 +8,7 @@ import pytest
 
 import guided
 from tests.test_structural_tag_calls import TOOLS, XGRAMMARS
+from tests.xgrammar_version import XGRAMMAR
 
 xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
 families = pytest.importorskip("xgrammar.builtin_structural_tag", reason="xgrammar is not installed")
@@ -71,6 +72,8 @@ def test_all_families_are_there() -> None:
 @pytest.mark.parametrize("style", sorted(set(XGRAMMARS) - SAID_OTHERWISE))
 @pytest.mark.parametrize("reasoning", ["enabled", "disabled", "auto"])
 def test_the_structural_tag_is_xgrammars(style: str, reasoning: Any) -> None:
+    if XGRAMMAR < (0, 2, 9) and style.startswith("deepseek_v4"):
+        pytest.skip("xgrammar 0.2.8 allows text after the calls")
     for choice in ("auto", "none", "required", NAMED):
         for parallel in (True, False):
             options: Any = {"tool_choice": choice, "parallel_tool_calls": parallel, "reasoning": reasoning}

@@ -1,4 +1,4 @@
-"""The API of xgrammar 0.2.8, implemented with guided: the same names, parameters and defaults.
+"""The API of xgrammar 0.2.9, implemented with guided: the same names, parameters and defaults.
 
     import guided.compat.xgrammar as xgr      # instead of: import xgrammar as xgr
 

@@ -61,6 +61,7 @@ def get_model_structural_tag(
     exclude_special_tokens: bool = True,
     max_whitespace_cnt: int | None = None,
     parallel_tool_calls: bool = True,
+    token_markers: bool = False,
 ) -> StructuralTag:
     """Build the structural tag of a model's answer, in which the model may call these tools.
 
@@ -74,13 +75,17 @@ def get_model_structural_tag(
         exclude_special_tokens: whether free text must not contain the markers of the format.
         max_whitespace_cnt: the maximum number of white-space characters in a row in the arguments.
         parallel_tool_calls: whether there may be several calls.
+        token_markers: must be False: markers are text, which the tokens that are spelled like them match.
 
     Raises:
-        ValueError: the model is unknown, or the tools, the choice or the reasoning mode are invalid.
+        ValueError: the model is unknown, `token_markers` is True, or the tools, the choice or the reasoning mode are
+            invalid.
     """
     builder = _builders.get(model)
     if builder is None:
         raise ValueError(f"Unknown format type: {model}, supported types: {list(_builders)}")
+    if token_markers:
+        raise ValueError("token_markers is not supported: leave it out, or write a structural tag with token formats")
     functions, builtin_tools, choice = normalize_tool_choice(tools, tool_choice)
     mode = {True: "enabled", False: "disabled"}[reasoning] if isinstance(reasoning, bool) else reasoning
     if mode not in ("enabled", "disabled", "auto"):
@@ -175,9 +180,12 @@ def _select_allowed_tools(
     )
 
 
-def register_model_structural_tag(name: str) -> Callable[[_BuilderT], _BuilderT]:
+def register_model_structural_tag(
+    name: str, *, marker_tokens: list[str] | None = None
+) -> Callable[[_BuilderT], _BuilderT]:
     """Register the decorated function as the builder for `name`. It takes the arguments of `_build_for_style` without
-    `style`."""
+    `style`. `marker_tokens` has no effect, since `token_markers` is not supported.
+    """
 
     def decorate(builder: _BuilderT) -> _BuilderT:
         _builders[name] = builder

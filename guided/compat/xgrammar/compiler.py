@@ -136,6 +136,8 @@ class GrammarCompiler(XGRObject):
         cache_enabled: whether compiled grammars are cached.
         cache_limit_bytes: the maximum size of the cache in memory; -1 means no limit. Beyond it, the least recently
             used grammars are dropped.
+        enable_dynamic_compilation: whether masks are computed when a matcher first needs them. It has no effect: they
+            always are.
 
     Raises:
         ValueError: `tokenizer_info` is not a TokenizerInfo. RuntimeError: `max_threads` or `cache_limit_bytes` is out
@@ -149,6 +151,7 @@ class GrammarCompiler(XGRObject):
         max_threads: int = 8,
         cache_enabled: bool = True,
         cache_limit_bytes: int = -1,
+        enable_dynamic_compilation: bool = False,
     ) -> None:
         if not isinstance(tokenizer_info, TokenizerInfo):
             raise ValueError("Please convert the tokenizer to TokenizerInfo before passing it to GrammarCompiler.")

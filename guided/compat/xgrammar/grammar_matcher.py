@@ -72,6 +72,7 @@ class GrammarMatcher(XGRObject):
         if override_stop_tokens is not None:
             stop_ids = [override_stop_tokens] if isinstance(override_stop_tokens, int) else list(override_stop_tokens)
             stops = tokens.check_stops(stop_ids)
+        self._tokens = tokens
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
         self._row_with_hidden = (
             np.full((1, (tokens.size + tokens.hidden_count + 31) // 32), -1, np.int32) if tokens.hidden_count else None
@@ -173,15 +174,29 @@ class GrammarMatcher(XGRObject):
     def find_jump_forward_string(self) -> str:
         """The text with which every output must continue; empty if there is a choice. The state does not change.
 
+        The text ends before a character of which only some bytes are forced, or whose first bytes have been accepted.
+
         RuntimeError: a stop token has been accepted.
         """
         self._check_running("get the jump forward string")
-        forced_bytes = bytearray()
-        for symbol in self._matcher._forced(_MAX_FORCED_BYTES):
-            if symbol >= 256:  # a token without text
-                break
-            forced_bytes.append(symbol)
-        return forced_bytes.decode(errors="ignore")
+        forced_bytes = self._find_forced_bytes()
+        try:
+            return forced_bytes.decode()
+        except UnicodeDecodeError as error:
+            return forced_bytes[: error.start].decode()
+
+    def find_jump_forward_tokens(self) -> list[int]:
+        """The tokens for the text with which every output must continue, see `jump_forward.py`. The state does not
+        change. Empty if there is a choice, or if the output is complete or has ended.
+        """
+        if self.is_terminated() or self.is_completed():
+            return []
+        return self._tokens.texts.split(self._find_forced_bytes(), self._stops, self.fork().accept_token)
+
+    def _find_forced_bytes(self) -> bytes:
+        symbols = self._matcher._forced(_MAX_FORCED_BYTES)
+        end = next((index for index, symbol in enumerate(symbols) if symbol >= 256), None)  # a token without text
+        return bytes(symbols[:end])
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Take back the last `num_tokens` steps. RuntimeError, with the state unchanged: there are fewer steps, or the
@@ -225,7 +240,7 @@ class GrammarMatcher(XGRObject):
     def fork(self) -> GrammarMatcher:
         """An independent matcher in the same state."""
         forked = GrammarMatcher._create_from_handle(self._matcher.fork())
-        forked._size, forked._stops = self._size, self._stops
+        forked._tokens, forked._size, forked._stops = self._tokens, self._size, self._stops
         forked._substep_counts = None if self._substep_counts is None else [*self._substep_counts]
         forked._row_with_hidden = None if self._row_with_hidden is None else self._row_with_hidden.copy()
         forked._ends_when_complete, forked._default_temperature = self._ends_when_complete, self._default_temperature

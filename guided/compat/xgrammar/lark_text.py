@@ -3,6 +3,7 @@ each of its characters the place in the source.
 
     stop="x"             stop_capture="\u0000", suffix="x": enclosing captures leave x out (`grammar_matcher.py`)
     /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262; i folds only ASCII
+    /\s/                 a class of all white space; but \S inside a class leaves out only ASCII white space
     "end"i               /(?ai:end)/
     r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if the grammar ignores nothing
 
@@ -36,6 +37,8 @@ _MIN_COUNTED_LENGTH: Final = 100
 _BOUND_ATTRIBUTES: Final = frozenset(("max_tokens", "max_chars"))
 _LAZY_ATTRIBUTES: Final = frozenset(("lazy", "suffix", "stop"))
 _CONTROL_ESCAPES: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
+_WHITE_SPACE: Final = r"\t-\r " + "\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""The white space of ECMA-262, for use in a class."""
 _CLASS_ESCAPE: Final = re.compile(r"\\[bBdDsSwW]")
 _OPTIONS_DIRECTIVE: Final = "\n%grammar_options {}\n"
 _PIECE: Final = re.compile(
@@ -203,6 +206,8 @@ class RewrittenLark:
                 piece = _escape(chr(int(code, 16)))
             elif match[4] is not None:
                 piece = _escape(chr(ord(match[4]) % 32))
+            elif piece in (r"\s", r"\S") and not (in_class and piece == r"\S"):
+                piece = _WHITE_SPACE if in_class else f"[{'^' * (piece[1] == 'S')}{_WHITE_SPACE}]"
             elif in_class:
                 in_class = piece != "]"
                 piece = "\\" + piece if piece[0] in "[&|~" else piece

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeAlias
 
 from guided.compat.xgrammar.exception import InvalidJSONError, InvalidStructuralTagError, as_xgrammar
@@ -36,9 +36,7 @@ from guided.limits import Limits
 
 __all__ = ["Ebnf", "JoinedGrammars", "JsonSchema", "Lark", "Recipe", "Regex", "StructuralTag", "read_recipe"]
 
-TAG_OPTIONS: Final = JsonSchemaOptions(
-    additional_properties="minimal", numbers="plain_integers", constants="plain", classes="plain"
-)
+TAG_OPTIONS: Final = JsonSchemaOptions(additional_properties="minimal", numbers="plain_integers", constants="plain")
 """xgrammar's options for the schemas of a structural tag."""
 
 
@@ -103,7 +101,7 @@ class Regex(_Recipe):
         from guided.frontends.gbnf.patterns import regex_node
 
         with as_xgrammar(parser_name="Regex parsing"):
-            return Grammar({"root": regex_node(self.pattern, Limits(), ascii_case=True)}, "root")
+            return Grammar({"root": regex_node(self.pattern, Limits(), classes="full", ascii_case=True)}, "root")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +145,12 @@ class Lark(_Recipe):
     def read(self, findings: list[Finding], defer: bool = False) -> Grammar:
         """Read the specification as IR."""
         with as_xgrammar(parser_name="Lark"):
-            rewritten_parts = {name: RewrittenLark(part) for name, part in self.named_grammars if isinstance(part, str)}
-            rewritten = RewrittenLark(self.source)
-            grammars: dict[str, Any] = {
-                name: rewritten_parts[name].text if isinstance(part, str) else sequence(part.read(findings))
+            grammars = {
+                name: part if isinstance(part, str) else sequence(part.read(findings))
                 for name, part in self.named_grammars
             }
-            options = LarkOptions(
-                start="start", semantics="scannerless", lexer="contextual", import_paths=(), postlex=None,
-                grammars=grammars, allow_special_tokens=True,
-            )  # fmt: skip
-            try:
-                return read_lark(rewritten.text, options, Limits(), TAG_OPTIONS, findings)
-            except GuidedError as error:
-                for rewritten_part in (rewritten, *rewritten_parts.values()):
-                    rewritten_part.locate(error)
-                raise
+            options = LarkOptions(semantics="scannerless", grammars=grammars, allow_special_tokens=True)
+            return _read_lark(self.source, options, Limits(), TAG_OPTIONS, findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +167,7 @@ class StructuralTag(_Recipe):
             raise InvalidJSONError(f"Failed to parse JSON: {error}") from None
         with as_xgrammar(InvalidStructuralTagError, "Invalid structural tag"):
             return structural_tag_to_grammar(
-                document, TAG_OPTIONS, allow_special_tokens=True, findings=findings, defer=defer
+                document, TAG_OPTIONS, allow_special_tokens=True, findings=findings, defer=defer, read_lark=_read_lark
             )
 
 
@@ -209,6 +197,21 @@ class JoinedGrammars(_Recipe):
             part._compose(findings) if isinstance(part, JoinedGrammars) else part.read(findings) for part in self.parts
         ]
         return sequence(*parts) if self.separator == " " else choice(*parts)
+
+
+def _read_lark(
+    source: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions, findings: list[Finding]
+) -> Grammar:
+    """Like `read_lark`, for xgrammar's dialect."""
+    parts = {name: RewrittenLark(part) for name, part in options.grammars.items() if isinstance(part, str)}
+    grammars = {**options.grammars, **{name: part.text for name, part in parts.items()}}
+    rewritten = RewrittenLark(source)
+    try:
+        return read_lark(rewritten.text, replace(options, grammars=grammars), limits, schema_options, findings)
+    except GuidedError as error:
+        for rewritten_part in (rewritten, *parts.values()):
+            rewritten_part.locate(error)
+        raise
 
 
 Recipe: TypeAlias = Ebnf | Regex | JsonSchema | Lark | StructuralTag | JoinedGrammars

@@ -68,8 +68,13 @@ class SchemaOptions:
             comma = ", " if self.indent is None else ","
             keywords["separators"] = self.separators if self.separators is not None else (comma, ": ")
             keywords["indent"] = self.indent
-        elif self.max_whitespace_cnt is not None:
-            keywords["whitespace"] = f"[ \\t\\n\\r]{{0,{self.max_whitespace_cnt}}}"
+            return JsonSchemaOptions(**keywords)
+        max_count = "" if self.max_whitespace_cnt is None else self.max_whitespace_cnt
+        if self.separators is not None and self.separators != (",", ":"):
+            keywords["separators"] = self.separators
+        elif self.max_whitespace_cnt is None:
+            return JsonSchemaOptions(**keywords)
+        keywords["whitespace"] = f"[ \\t\\n\\r]{{0,{max_count}}}"
         return JsonSchemaOptions(**keywords)
 
     def prepare(self, schema: str) -> Any:

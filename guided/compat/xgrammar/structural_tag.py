@@ -35,7 +35,7 @@ __all__ = [
 _Count = Annotated[int | None, Field(ge=0, le=2**31 - 1)]
 _Style = Literal[
     "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "glm_xml", "cohere_xml", "kimi_k3_xml",
-    "deepseek_v4_1_xml",
+    "deepseek_v4_1_xml", "gemma",
 ]  # fmt: skip
 
 
@@ -89,10 +89,11 @@ class AnyTokensFormat(BaseModel):
 
 
 class GrammarFormat(BaseModel):
-    """A text that a grammar in EBNF accepts."""
+    """A text that a grammar in EBNF or Lark accepts."""
 
     type: Literal["grammar"] = "grammar"
     grammar: str
+    syntax: Literal["ebnf", "lark"] = "ebnf"
 
 
 class RegexFormat(BaseModel):

@@ -15,12 +15,14 @@ import json
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
 from guided.compat.xgrammar.base import XGRObject
 from guided.compat.xgrammar.config import SERIALIZATION_VERSION
 from guided.compat.xgrammar.exception import DeserializeFormatError, as_xgrammar
+from guided.compat.xgrammar.jump_forward import TokenTexts
 from guided.compat.xgrammar.serialized import load_serialized
 from guided.compat.xgrammar.vocab_type import (
     STOP_TOKENS,
@@ -35,7 +37,7 @@ from guided.vocabulary import Vocabulary
 
 __all__ = ["TokenizerInfo", "VocabType"]
 
-_XGRAMMAR_VERSIONS: Final = ("v16",)
+_XGRAMMAR_VERSIONS: Final = ("v16", "v18")
 """The versions of xgrammar's format in which a TokenizerInfo has the same content as here."""
 _MAX_SIZE: Final = 4_000_000
 """The maximum `vocab_size`, several times that of any model: each id takes time and memory."""
@@ -177,7 +179,7 @@ class TokenizerInfo(XGRObject):
 
     @staticmethod
     def deserialize_json(json_string: str) -> TokenizerInfo:
-        """Read a string that `serialize_json` wrote, or that xgrammar wrote (version v16).
+        """Read a string that `serialize_json` wrote, or that xgrammar wrote (versions v16 and v18).
 
         Raises:
             InvalidJSONError, DeserializeVersionError, DeserializeFormatError: see `exception.py`.
@@ -236,6 +238,11 @@ class _Tokens:
         self.hidden_count = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
         self._vocabularies: dict[tuple[tuple[int, ...], frozenset[str]], Vocabulary] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def texts(self) -> TokenTexts:
+        """The texts of the tokens, for finding the longest one."""
+        return TokenTexts(self.tokens)
 
     def check_stops(self, stops: Sequence[int]) -> tuple[int, ...]:
         """Check that the stop tokens are ids of this vocabulary, and return them in ascending order."""

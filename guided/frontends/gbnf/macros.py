@@ -84,9 +84,11 @@ class Macros:
         pattern = arguments[0]
         json_string = self._read_flag(options, "json_string", False)
         try:
+            is_xgrammar = self._reader.is_xgrammar
             node = regex_node(
-                pattern.value, self._reader.limits, self._read_regex_flags(options), ascii_case=self._reader.is_xgrammar
-            )
+                pattern.value, self._reader.limits, self._read_regex_flags(options),
+                "full" if is_xgrammar else "plain", ascii_case=is_xgrammar,
+            )  # fmt: skip
         except LimitExceeded:
             raise
         except UnsupportedError as error:

@@ -21,6 +21,8 @@ from guided.frontends.combinators import Expr, ReadPart
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.json_schema.documents.source_spans import locate
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
+from guided.frontends.lark import read_lark
+from guided.frontends.structural_tag.embedded import ReadLark
 from guided.frontends.structural_tag.lower import Lowering
 from guided.frontends.structural_tag.reader import read_structural_tag
 from guided.ir.nodes import Grammar
@@ -41,6 +43,7 @@ def structural_tag_to_grammar(
     findings: list[Finding] | None = None,
     require_values: bool = True,
     defer: bool = False,
+    read_lark: ReadLark = read_lark,
 ) -> Grammar:
     """The grammar of a structural tag, which is JSON text, or a dict as returned by `json.loads`.
 
@@ -51,6 +54,7 @@ def structural_tag_to_grammar(
         special_tokens: names of control tokens; in a string of the structural tag, such a name stands for the token.
         findings: receives the keywords that are read but not enforced. Without it, they cause a warning.
         require_values: if a GBNF grammar in the structural tag allows nothing, raise an error that explains why.
+        read_lark: reads the Lark grammars in the structural tag.
         defer: if there are many schemas, compile those without errors or warnings only when a matcher reaches them.
 
     Raises:
@@ -63,8 +67,8 @@ def structural_tag_to_grammar(
     try:
         with limit_compilation(limits, work=False):
             parsed = read_structural_tag(spec, limits)
-            expr = Lowering(limits, special_tokens, allow_special_tokens, require_values, options).part(parsed)
-            grammar = expr_to_grammar(expr, limits, findings, options=options, defer=defer)
+            lowering = Lowering(limits, special_tokens, allow_special_tokens, require_values, options, read_lark)
+            grammar = expr_to_grammar(lowering.part(parsed), limits, findings, options=options, defer=defer)
         return replace(grammar, origins={**grammar.origins, grammar.start: parsed.pointer})
     except RecursionError:
         raise LimitExceeded("depth", limits.depth + 1, limits.depth) from None

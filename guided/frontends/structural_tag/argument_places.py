@@ -39,6 +39,7 @@ __all__ = [
     "ArgumentsNarrowing",
     "Place",
     "Places",
+    "allows_object",
     "arguments_goal",
     "is_json",
     "non_string_pattern",
@@ -286,6 +287,11 @@ class Places:
 def arguments_goal(expander: Expander, root: Schema) -> Goal:
     """The goal of the arguments: they satisfy the schema, and are an object."""
     return expander.goal((expander.negation.derive(root, Shape(types=("object",))), root))
+
+
+def allows_object(expander: Expander, arguments: Goal) -> bool:
+    """Whether the goal of `arguments_goal` may have values. If not, the schema allows no object."""
+    return not has_false(arguments) and any(shape.types for shape in expander.expand(arguments).shapes)
 
 
 def refuse_unique(schema: Schema) -> NoReturn:

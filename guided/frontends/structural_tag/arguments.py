@@ -9,6 +9,8 @@ it cannot contain the closing tag. Neither can strings inside JSON. Any other va
 strings and other values, an attribute shows the type in some styles. In the other styles, a text is not a string if it
 looks like JSON of a type that the schema allows at this place (`argument_places.py`).
 
+If an XML style's schema allows no object, it describes one value, which is written like the value of an element.
+
 Properties are written in the order of the schema, or with `any_order` in any order. Required properties are present,
 and no property is repeated. If the schema declares properties and does not mention others, there are no others. A
 schema without any requirements allows any properties.
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +34,7 @@ from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import GAP
 from guided.frontends.regex import parse_regex
 from guided.frontends.structural_tag.argument_forms import ArgumentForm
-from guided.frontends.structural_tag.element_forms import FORMS, ElementForm
+from guided.frontends.structural_tag.element_forms import FORMS
 from guided.frontends.structural_tag.element_text import ElementNotation
 from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, relocate_error
@@ -54,11 +56,13 @@ _REFERENCE: Final = re.compile(r'"\$(ref|dynamicRef|recursiveRef|id|schema)"')
 def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes: dict[str, Any]) -> Expr:
     """A part for the arguments that satisfy a schema. `changes`: JSON options that override the caller's."""
     schema, schema_pointer = fmt["json_schema"], f"{fmt.pointer}/json_schema"
-    if isinstance(schema, Mapping) and isinstance(kind := schema.get("type"), str) and kind != "object":
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if isinstance(form, LiteralForm) and not form.braces and isinstance(kind, str) and kind != "object":
         raise SpecError(
             f"arguments must be an object, not {brief(kind)}", pointer=f"{schema_pointer}/type", hint='write "object"'
         )
-    excluded_strings = (*_forbidden_texts(form), *fmt.fields.get("excludes", ()))
+    excludes: Sequence[str] = fmt.fields.get("excludes", ())
+    excluded_strings = (*form.forbidden_texts, *excludes)
     gap = And((parse_regex(changes["whitespace"], dialect="ecma"), GAP)) if "whitespace" in changes else GAP
 
     def spell(text: str) -> Node:
@@ -78,8 +82,8 @@ def lower_arguments(fmt: Format, form: ArgumentForm, lowering: Lowering, changes
 
         def make_notation(writer: Writer) -> Notation:
             if isinstance(form, LiteralForm):
-                return LiteralNotation(writer, form, spell, excluded_strings)
-            notations.append(ElementNotation(writer, form, spell, gap, excluded_strings))
+                return LiteralNotation(writer, form, spell, excludes)
+            notations.append(ElementNotation(writer, form, spell, gap, excludes))
             return notations[-1]
 
         try:
@@ -111,13 +115,6 @@ def _schema_at(schema: Any, pointer: str) -> Any:
     except (LookupError, ValueError, TypeError):
         return None
     return schema if isinstance(schema, bool | dict) and not _REFERENCE.search(json.dumps(schema)) else None
-
-
-def _forbidden_texts(form: ArgumentForm) -> tuple[str, ...]:
-    """The texts that no string may contain, because they end the string."""
-    if isinstance(form, ElementForm):
-        return (form.forbidden_substring,)
-    return () if form.escapes else form.quotes
 
 
 def _delimiters(form: ArgumentForm) -> tuple[str, ...]:

@@ -301,7 +301,7 @@ class XmlArguments:
         """Whether a value consists of elements; None if this is not known yet."""
         if self._form.is_typed:
             return True
-        start, element_begin = self._skip_space(), self._form.forbidden_substring
+        start, (element_begin,) = self._skip_space(), self._form.forbidden_texts
         if self._buffer.startswith(element_begin, start):
             value.parts.clear()  # whitespace before the first element
             return True

@@ -14,7 +14,7 @@ reads them back.
     <cofl:value name="at" type="dict"><cofl:value name="lat" type="json">1.5</cofl:value></cofl:value>
     <cofl:value name="tags" type="list"><cofl:value type="raw">a</cofl:value></cofl:value>
 
-Source: the texts that xgrammar 0.2.8's grammars for these styles accept; for step_xml, SGLang's parser of Step 3.
+Source: the texts that xgrammar 0.2.9's grammars for these styles accept; for step_xml, SGLang's parser of Step 3.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class ElementForm(NamedTuple):
         return "{name}" in self.end
 
     @property
-    def forbidden_substring(self) -> str:
-        """The text that no string may contain."""
-        return self.never or self.end
+    def forbidden_texts(self) -> tuple[str, ...]:
+        """The texts that no string may contain: `never`, or the end of the element."""
+        return (self.never or self.end,)
 
     def value_prefix(self, kind: str) -> str:
         """The text before a value of the type `kind`."""

@@ -5,9 +5,12 @@ Each member of the arguments is an element. A string is written literally, witho
 other value is JSON; in the styles that nest, objects and arrays consist of elements. `arguments.py` ensures that no
 string contains the text that ends its element.
 
+A schema that allows no object describes one value, not arguments. This *bare* value is written like the value of an
+element, without the texts around it: the caller writes those.
+
 Levels (see `Notation`): from 0 on, values are JSON. Each place of `argument_places.py` has an even negative level for
 the value of an element, and the odd level below it for the members or items of this value. In styles that write the
-types of values, all elements share one place.
+types of values, all elements share one place. Level -1 are the arguments, and -2 is a bare value.
 
 The module refuses names that the style cannot write; members without a declared name, if the end repeats the name;
 items that must differ, if they are elements; an object and an array as alternatives, if types are not written.
@@ -38,6 +41,7 @@ from guided.frontends.structural_tag.argument_places import (
     ArgumentsNarrowing,
     Place,
     Places,
+    allows_object,
     arguments_goal,
     non_string_pattern,
     refuse_counted,
@@ -52,6 +56,8 @@ from guided.ir.serial import serial
 __all__ = ["ElementNotation"]
 
 _ROOT: Final = -1
+_BARE: Final = -2
+_LABELLED: Final = -4  # the level of all elements in styles that write the types of values
 _BEGINS_WITH_LINE_END: Final = Seq((Text("\n"), Repeat(ANY_CHAR, 0, None)))
 _NAME_PATTERNS: Final = {
     "plain": r'[^"&<>\s\x00-\x20\x7f-\xa0]+',
@@ -90,16 +96,20 @@ class ElementNotation(Notation):
         gap: Node,
         excluded_strings: Sequence[str],
     ) -> None:
-        super().__init__(lowering, excluded_strings)
+        super().__init__(lowering, excluded_strings, form.forbidden_texts)
         self._form, self._gap, self._spell_string = form, gap, spell
         self._spellings: dict[str, Node] = {}
         self._elements = ArgumentsNarrowing(
             lowering.expander, lowering.options.additional_properties, closes_plain_objects=form.repeats_names
         )
         self.json_rules: dict[str, str] = {}
-        self._places: Places | None = None  # in styles that do not write types
-        self._places_by_number: list[Place] = []  # index n: the place of levels -2n and -2n - 1
-        self._schema_locations: list[str] = []  # the schema location of each place, for messages
+        root = lowering.root
+        arguments = arguments_goal(lowering.expander, root)
+        self._places = Places(lowering.expander, arguments, self._elements)
+        self._is_bare = not allows_object(lowering.expander, arguments)
+        self._root = lowering.expander.goal((root,)) if self._is_bare else arguments
+        self._places_by_number: list[Place] = [frozenset([self._root])] * 2  # index n: the place of -2n and -2n - 1
+        self._schema_locations = [root.location] * 2  # the schema location of each place, for messages
         self._place_numbers: dict[Place, int] = {}
 
     def _spell(self, text: str) -> Node:
@@ -111,13 +121,8 @@ class ElementNotation(Notation):
     # --- levels
 
     def whole_output(self, goal: Goal) -> Node:
-        """The elements of the arguments."""
-        expander = self.lowering.expander
-        root = arguments_goal(expander, self.lowering.root)
-        if not self._form.is_typed:
-            self._places = Places(expander, root, self._elements)
-            self._places_by_number, self._schema_locations = [self._places.root], [self.lowering.root.location]
-        return self.lowering.value(root, _ROOT)
+        """The elements of the arguments, or a bare value."""
+        return self.lowering.value(self._root, _BARE if self._is_bare else _ROOT)
 
     def text_level(self, level: int) -> int:
         """See `Notation`."""
@@ -127,8 +132,8 @@ class ElementNotation(Notation):
         """See `Notation`."""
         if level >= 0:
             return level + 1
-        if self._places is None:
-            return -2
+        if self._form.is_typed:
+            return _LABELLED
         places, container, location = (
             self._places,
             self._places_by_number[-level // 2],
@@ -146,8 +151,8 @@ class ElementNotation(Notation):
         """
         if level >= 0:
             return super().additional_levels(level, goal, declared_names)
-        if self._places is None:
-            return [((), -2)]
+        if self._form.is_typed:
+            return [((), _LABELLED)]
         places, container, location = (
             self._places,
             self._places_by_number[-level // 2],
@@ -172,7 +177,6 @@ class ElementNotation(Notation):
 
     def _place_level(self, place: Place, location: str) -> int:
         if place not in self._place_numbers:
-            assert self._places is not None
             if self._form.has_nested_elements and {"object", "array"} <= self._places.kinds(place):
                 raise UnsupportedError(
                     "an object and an array cannot be distinguished in this style",
@@ -207,11 +211,11 @@ class ElementNotation(Notation):
 
     def names_integers(self, level: int) -> bool:
         """See `Notation`."""
-        return _is_element(level) and self._form.names_integers
+        return _has_frame(level) and self._form.names_integers
 
     def add_frame(self, kind: str, text: Node, level: int) -> Node:
         """See `Notation`."""
-        if not _is_element(level):
+        if not _has_frame(level):
             return text
         head, form = self._spell(self._form.value_prefix(kind)), self._form
         allows_gaps = (
@@ -239,11 +243,11 @@ class ElementNotation(Notation):
         """Strings, written literally. If line ends may frame a string, a string that begins with a line end is always
         framed. So the first character shows whether a string is framed, and it is read back unchanged.
         """
-        if self._places is not None:
+        if level == _BARE or not self._form.is_typed:
             kinds = self._places.kinds(self._places_by_number[-level // 2])
             if other_values := non_string_pattern(kinds, nests=self._form.has_nested_elements):
                 content = And((content, Not(parse_regex(other_values))))
-        if not self._form.lines:
+        if level == _BARE or not self._form.lines:
             return Encoded(content, UTF8)
         unframed_text = Encoded(And((content, Not(_BEGINS_WITH_LINE_END))), UTF8)
         return Alt((unframed_text, Seq((Text("\n"), Encoded(content, UTF8), Text("\n")))))
@@ -348,3 +352,7 @@ class ElementNotation(Notation):
 
 def _is_element(level: int) -> bool:
     return level < 0 and level % 2 == 0
+
+
+def _has_frame(level: int) -> bool:
+    return _is_element(level) and level != _BARE

@@ -3,9 +3,9 @@
 In: the grammar of a schema, and strings. Out: the grammar of the texts in which no string, and no name of a member,
 contains one of the excluded strings, in any escaped spelling. How: the front end writes a JSON string as `Encoded`
 between quotation marks, or as a `Text` that includes its quotation marks. An `Encoded` is intersected with the language
-without the excluded strings; a `Text` is dropped if it contains one. Names that are written in pieces (member_tries.py)
-are left out by the front end itself (`Notation.excluded_strings`). Cost: linear in the grammar. In addition, each
-`Encoded` costs time linear in the characters of the excluded strings.
+without the excluded strings; a `Text` is dropped if it contains one. The front end itself leaves out the names in the
+schema (`Notation.member`), which may be written in pieces or without quotation marks. Cost: linear in the grammar. In
+addition, each `Encoded` costs time linear in the characters of the excluded strings.
 
 Other nodes are not changed. A grammar is refused if a `Chars` or an `Automaton` outside of strings can write a
 quotation mark.

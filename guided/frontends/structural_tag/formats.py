@@ -1,6 +1,6 @@
 """Lists the formats of structural tags: their names, their fields, and the values that a field may have.
 
-Source: xgrammar 0.2.8, `structural_tag.py`. All of its fields are supported; `reader.py` refuses any other field.
+Source: xgrammar 0.2.9, `structural_tag.py`. All of its fields are supported; `reader.py` refuses any other field.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ FORMATS: Final[Mapping[str, Mapping[str, Field]]] = {
     "token": {"token": Field("token")},
     "exclude_token": {"exclude_tokens": _TOKENS},
     "any_tokens": {"exclude_tokens": _TOKENS, "max_tokens": _COUNT},
-    "grammar": {"grammar": Field("string")},
+    "grammar": {"grammar": Field("string"), "syntax": Field("syntax", "ebnf")},
     "regex": {"pattern": Field("string")},
     "sequence": _ELEMENTS_FIELD,
     "or": _ELEMENTS_FIELD,

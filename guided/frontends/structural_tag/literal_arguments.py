@@ -56,7 +56,7 @@ class LiteralArguments:
         self._buffer, self._offset = "", 0  # the text that is not interpreted yet, and its offset in the arguments
         self._position = 0  # the end of the text that has been interpreted, in the buffer
         self._open_containers = [_OpenContainer(True)]
-        self._expects = "name"  # name, value, or comma
+        self._expects = "brace" if form.braces else "name"  # name, value, comma, or the brace before the arguments
         self._quote = ""  # the delimiter of the string that is being read; "": none
         self._value_start = 0  # where the value begins
         self._word_parts: list[str] = []  # the beginning of a name without delimiters or a word, which may continue
@@ -104,6 +104,10 @@ class LiteralArguments:
         if self._position == len(self._buffer):
             return False
         char = self._buffer[self._position]
+        if self._expects == "brace":
+            self._position += 1
+            self._expects = "name" if char == "{" else "brace"
+            return True
         if self._expects != "value" and char in _CLOSING and not self._word_parts:
             return self._close()
         if self._expects == "comma":
@@ -114,13 +118,14 @@ class LiteralArguments:
         return self._read_name() if self._expects == "name" else self._read_value()
 
     def _close(self) -> bool:
-        """End the innermost object or array, or the arguments. In the latter case, the bracket is not part of them."""
+        """End the innermost object or array, or the arguments. Then the bracket is part of them only if the form has
+        braces.
+        """
         container = self._open_containers.pop()
         self._emit("}" if container.is_object else "]")
-        if self._open_containers:
-            self._position += 1
-            if not container.count:
-                self._add_span()
+        self._position += bool(self._open_containers or self._form.braces)
+        if self._open_containers and not container.count:
+            self._add_span()
         self._expects = "comma"
         return True
 

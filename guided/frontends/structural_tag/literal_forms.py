@@ -30,6 +30,7 @@ class LiteralForm(NamedTuple):
         true, false, null: the spellings of the constants. The first one is used in prompts.
         escapes: whether strings have Python's escapes. Otherwise a string is literal, and cannot contain its delimiter.
         bare: whether objects have names without delimiters, as arguments do.
+        braces: whether the arguments are in braces, like any other object.
     """
 
     quotes: tuple[str, ...] = ('"', "'")
@@ -41,6 +42,7 @@ class LiteralForm(NamedTuple):
     null: tuple[str, ...] = ("None",)
     escapes: bool = True
     bare: bool = False
+    braces: bool = False
 
     def constant(self, value: bool | None) -> tuple[str, ...]:
         """The spellings of a constant."""
@@ -49,6 +51,11 @@ class LiteralForm(NamedTuple):
     def can_write_name(self, name: str) -> bool:
         """Whether an argument with this name can be written."""
         return re.fullmatch(self.name_pattern, name) is not None
+
+    @property
+    def forbidden_texts(self) -> tuple[str, ...]:
+        """The texts that no string may contain, because they end it."""
+        return () if self.escapes else self.quotes
 
     @property
     def name_pattern(self) -> str:
@@ -62,6 +69,6 @@ LITERAL_FORMS: Final[Mapping[str, LiteralForm]] = {
         ("'", '"'), true=("true", "True"), false=("false", "False"), null=("null", "None")
     ),
     "gemma": LiteralForm(
-        ('<|"|>',), ":", ":", ",", ("true",), ("false",), ("null",), escapes=False, bare=True
+        ('<|"|>',), ":", ":", ",", ("true",), ("false",), ("null",), escapes=False, bare=True, braces=True
     ),
 }  # fmt: skip

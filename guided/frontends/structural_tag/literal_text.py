@@ -5,7 +5,8 @@ A string has one of the style's delimiters. In Python's notation, it may contain
 numbers, names of characters and escaped line breaks (Python's language reference, section 2.4.1). Numbers are written
 as in JSON. Python and the other notations read them as the same numbers.
 
-Levels (see `Notation`): -1 are the arguments, without brackets, and -2 is any value.
+Levels (see `Notation`): -1 are the arguments without braces, -3 are the arguments in braces, and -2 is any other value.
+If arguments are in braces, a schema that allows no object describes one value, as in `element_text.py`.
 
 Undeclared names without delimiters may occur twice, and the reader keeps the last value. So schemas that count such
 members are refused. In Python's dicts, undeclared names are JSON strings without unnecessary escapes, and may not be
@@ -33,6 +34,7 @@ from guided.frontends.json_schema.text.spelling import MINIMAL_STRING, QUOTE, La
 from guided.frontends.regex import parse_regex
 from guided.frontends.structural_tag.argument_places import (
     ArgumentsNarrowing,
+    allows_object,
     arguments_goal,
     refuse_counted,
     refuse_unique,
@@ -47,6 +49,7 @@ __all__ = ["LiteralNotation", "python_string"]
 
 _ROOT: Final = -1
 _VALUE: Final = -2
+_IN_BRACES: Final = -3
 _SHORT_ESCAPES: Final = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "\\": 0x5C, "'": 0x27, '"': 0x22}
 _MINIMAL_ESCAPES: Final = "tnr\\"
 _CHARACTERS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
@@ -102,7 +105,7 @@ class LiteralNotation(Notation):
     def __init__(
         self, lowering: Lowering, form: LiteralForm, spell: Callable[[str], Node], excluded_strings: Sequence[str]
     ) -> None:
-        super().__init__(lowering, excluded_strings)
+        super().__init__(lowering, excluded_strings, form.forbidden_texts)
         options, self._form = lowering.options, form
         minimal = options.escapes == "minimal"
         self._quotes_with_encodings = [
@@ -125,8 +128,14 @@ class LiteralNotation(Notation):
     # --- levels
 
     def whole_output(self, goal: Goal) -> Node:
-        """The arguments."""
-        return self.lowering.value(arguments_goal(self.lowering.expander, self.lowering.root), _ROOT)
+        """The arguments, or a value."""
+        expander, root = self.lowering.expander, self.lowering.root
+        arguments = arguments_goal(expander, root)
+        if not self._form.braces:
+            return self.lowering.value(arguments, _ROOT)
+        if allows_object(expander, arguments):
+            return self.lowering.value(arguments, _IN_BRACES)
+        return self.lowering.value(expander.goal((root,)), _VALUE)
 
     def text_level(self, level: int) -> int:
         """See `Notation`."""
@@ -144,7 +153,7 @@ class LiteralNotation(Notation):
 
     def narrowing_at(self, level: int) -> Narrowing:
         """See `Notation`."""
-        return self._arguments_narrowing if level == _ROOT else self.narrowing
+        return self.narrowing if level == _VALUE else self._arguments_narrowing
 
     # --- values
 

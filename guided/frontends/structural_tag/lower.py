@@ -37,14 +37,13 @@ from guided.frontends.combinators import (
 )
 from guided.frontends.common.aho_corasick import FreeText, free_text
 from guided.frontends.composition import expr_to_grammar
-from guided.frontends.gbnf import gbnf_to_grammar
-from guided.frontends.gbnf.patterns import regex_node
 from guided.frontends.json_schema.compile import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.json_schema.simple import shortest_text_bound
 from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.structural_tag.arguments import lower_arguments, shortest_arguments_bound
 from guided.frontends.structural_tag.element_forms import FORMS
+from guided.frontends.structural_tag.embedded import ReadLark, lower_grammar, lower_regex
 from guided.frontends.structural_tag.excluded import without_strings
 from guided.frontends.structural_tag.formats import Format, relocate_error, without_pointers
 from guided.ir.nodes import ANY_CHAR, And, Grammar, Length, MaxTokens, Node, OtherTokens, Repeat, Seq, Special, Text
@@ -75,13 +74,14 @@ class Lowering:
         refuse_empty: whether a GBNF grammar that allows nothing raises an error. A schema that allows nothing always
             raises one.
         options: the JSON options of the structural tag.
+        read_lark: reads Lark grammars.
     """
 
     def __init__(
         self, limits: Limits, names: Collection[str], allow_special_tokens: bool, refuse_empty: bool,
-        options: JsonSchemaOptions,
+        options: JsonSchemaOptions, read_lark: ReadLark,
     ) -> None:  # fmt: skip
-        self.limits, self.options = limits, options
+        self.limits, self.options, self.read_lark = limits, options, read_lark
         self.refuse_empty, self.allow_special_tokens = refuse_empty, allow_special_tokens
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
@@ -103,9 +103,11 @@ class Lowering:
             case "any_tokens":
                 return _as_part(OtherTokens((*fmt["exclude_tokens"], *outer_tag.tokens), 0, fmt["max_tokens"]))
             case "grammar":
-                return self._lower_grammar(fmt)
+                return lower_grammar(
+                    fmt, self.read_lark, allow_special_tokens=self.allow_special_tokens, refuse_empty=self.refuse_empty
+                )
             case "regex":
-                return self._lower_regex(fmt)
+                return lower_regex(fmt)
             case "sequence":
                 return sequence(*[self.part(element, outer_tag) for element in fmt["elements"]])
             case "or":
@@ -200,30 +202,6 @@ class Lowering:
             )
 
         return ReadPart(read, "json_schema", schema)
-
-    def _lower_grammar(self, fmt: Format) -> Expr:
-        def read(limits: Limits, _: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
-            try:
-                return gbnf_to_grammar(
-                    fmt["grammar"],
-                    allow_special_tokens=self.allow_special_tokens,
-                    limits=limits,
-                    findings=findings,
-                    refuse_empty=self.refuse_empty,
-                )
-            except (SpecError, UnsupportedError) as error:
-                raise relocate_error(error, f"{fmt.pointer}/grammar") from None
-
-        return ReadPart(read)
-
-    def _lower_regex(self, fmt: Format) -> Expr:
-        def read(limits: Limits, default_options: JsonSchemaOptions, _: list[Finding]) -> Node:
-            try:
-                return regex_node(fmt["pattern"], limits, classes=default_options.classes)
-            except (SpecError, UnsupportedError) as error:
-                raise relocate_error(error, f"{fmt.pointer}/pattern") from None
-
-        return ReadPart(read, "regex")
 
     # --- free text
 

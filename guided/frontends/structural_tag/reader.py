@@ -228,6 +228,11 @@ class _Reader:
     def style(self, value: Any, pointer: str) -> ArgumentForm | None:
         return argument_form(value, pointer)
 
+    def syntax(self, value: Any, pointer: str) -> str:
+        if value not in ("ebnf", "lark"):
+            raise SpecError(f"there is no syntax {brief(value)}", pointer=pointer, hint='write "ebnf" or "lark"')
+        return str(value)
+
     def schema(self, value: Any, pointer: str) -> Mapping[str, Any] | bool:
         if not isinstance(value, Mapping | bool):
             raise SpecError(

@@ -83,7 +83,7 @@ def _write_call(markup: Markup, name: str, text: str, number: int) -> list[Piece
     if isinstance(form, ElementForm) and isinstance(arguments, dict):
         inner = _write_members(form, arguments)
     elif form is not None and not isinstance(form, ElementForm) and isinstance(arguments, dict):
-        inner = _write_literals(form, arguments)
+        inner = _write_literal(form, arguments) if form.braces else _write_literals(form, arguments)
     number += markup.first_number
     head, _, tail = markup.begins[0].fill(number).partition("{name}")
     return [Piece(head), Piece(name, True), Piece(tail), *inner, Piece(markup.ends[0].fill(number))]

@@ -17,8 +17,8 @@ Each file of `styles/` describes one format:
     trigger           the begin of a call in free text. With a section, it contains {name}: free text may contain the
                       section's own begin, so the name in the first call shows that a section begins
     section           calls form a group: lead, begin, open, separator, end; begin is the trigger; text_after: whether
-                      text and more groups may follow if a call is required; excludes: more strings that do not occur in
-                      free text, if a section is possible
+                      text and more groups may follow if a call is required; ends_answer: whether nothing ever follows;
+                      excludes: more strings that do not occur in free text, if a section is possible
     response          the answer is a message of blocks: begin and end of the text block, which precedes the section.
                       Without reasoning, the prompt ends with begin. `end` at the top level: the end of the message
     channels          the output consists of messages: separator, and the messages text and reasoning
@@ -255,9 +255,10 @@ class ToolStyle:
         triggers = self.triggers(choice.functions)
         excluded_strings = [*self.data["excludes"], *(section or {}).get("excludes", [])]
         bare_begins = [begin for tag in tags for begin in _begins(tag) if not begin.startswith(tuple(triggers))]
+        is_single = not parallel or (section is not None and section.get("ends_answer", False))
         return {
             "type": "triggered_tags", "triggers": [*triggers, *bare_begins], "tags": tags,
-            "at_least_one": choice.mode == "required", "stop_after_first": not parallel,
+            "at_least_one": choice.mode == "required", "stop_after_first": is_single,
             "excludes": [marker for marker in excluded_strings if marker not in triggers],
         }  # fmt: skip
 

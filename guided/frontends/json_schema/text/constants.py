@@ -205,7 +205,7 @@ class Constants:
 
     def _members(self, value: dict[str, Json], members: list[Node], level: int) -> Node:
         lowering = self._lowering
-        fields = [lowering.notation.field(name, node, True, level) for name, node in zip(value, members, strict=True)]
+        fields = [lowering.notation.member(name, node, True, level) for name, node in zip(value, members, strict=True)]
         comma, window = lowering.notation.separator_at(level), Window()
         if lowering.options.property_order == "any":
             body = permutation_body(fields, None, comma, window)

@@ -77,15 +77,13 @@ class Members(NamedTuple):
 class RuleMaker(NamedTuple):
     """Adds the rules of one object or array: `add` takes a rule's name, which begins with `name`, and its node.
 
-    `spell` writes a part of a key, and `quotes` are the nodes before and after it. A key must not contain one of the
-    `excluded_strings`.
+    `spell` writes a part of a key, and `quotes` are the nodes before and after it.
     """
 
     add: Callable[[str, Node], None]
     name: str
     spell: Callable[[str], Node] = Text
     quotes: tuple[Node, Node] = (Text('"'), Text('"'))
-    excluded_strings: Sequence[str] = ()
 
 
 def array_body(prefix: Sequence[Node], rest: Node | None, comma: Node, window: Window) -> Node | None:
@@ -250,8 +248,6 @@ def declared_order(members: Members, rules: RuleMaker) -> Node | None:
         if len(fields) <= _MAX_OPTIONAL_RUN or _optional_run(fields) <= _MAX_OPTIONAL_RUN:
             return _order_without_counts(members)
         extras = None if members.additional_member is None else members.extras()
-        for excluded in rules.excluded_strings:  # tries write a name in pieces, in which the string cannot be found
-            fields = [field._replace(value=EMPTY) if excluded in field.name else field for field in fields]
         return MemberTries(members.comma, extras, rules.spell, rules.add, rules.name, rules.quotes).members(fields)
     return _order_with_counts(members, window, rules)
 

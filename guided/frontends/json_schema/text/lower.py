@@ -35,7 +35,6 @@ from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.numbers import number_node
 from guided.frontends.json_schema.text.objects import object_text
 from guided.frontends.json_schema.text.productive import generates
-from guided.frontends.json_schema.text.spelling import QUOTE
 from guided.ir.nodes import EMPTY, Alt, And, Grammar, Node, Not, Ref
 from guided.ir.serial import serial
 from guided.limits import Limits
@@ -58,10 +57,10 @@ class Lowering:
         notation: Callable[[Lowering], Notation] = Notation,
     ) -> None:
         self.expander, self.options, self._limits = expander, options, limits
+        self.root = library.root
         self.notation = notation(self)
         self._plain_numbers, self._plain_integers = options.numbers == "plain", options.numbers == "plain_integers"
         self._constants = Constants(self)
-        self.root = library.root
         self._rules: dict[str, Node] = {}
         self._origins: dict[str, str] = {}
         self._values: dict[tuple[Goal, int], Node] = {}
@@ -285,8 +284,7 @@ class Lowering:
         """The `RuleMaker` for the "members" or "items" (`kind`) at one location of the schema."""
         label = f"{kind} {self.rule_count} of #{location}"
         spell, quotes = self.notation.name_spelling(level)
-        excluded_strings = self.notation.excluded_strings if quotes[0] is QUOTE else ()
-        return RuleMaker(lambda name, node: self.add(name, node, location), label, spell, quotes, excluded_strings)
+        return RuleMaker(lambda name, node: self.add(name, node, location), label, spell, quotes)
 
     def is_goal_rule(self, name: str) -> bool:
         """Whether this is the rule of a goal."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from guided.errors import brief
 from guided.frontends.json_schema.algebra.expand import Goal
 from guided.frontends.json_schema.algebra.shape import Window
 from guided.frontends.json_schema.algebra.strings import any_string
@@ -21,7 +22,7 @@ from guided.frontends.json_schema.text.member_tries import Field
 from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.spelling import QUOTE, encoding_of, layout_of, quoted, quoted_text
 from guided.ir.encodings import Encoding
-from guided.ir.nodes import And, Distinct, Encoded, Entry, Node, Ref, Seq, Text
+from guided.ir.nodes import EMPTY, And, Distinct, Encoded, Entry, Node, Ref, Seq, Text
 from guided.ir.serial import serial
 
 if TYPE_CHECKING:
@@ -31,11 +32,17 @@ __all__ = ["Notation"]
 
 
 class Notation:
-    """Writes JSON, for one `Lowering`. `excluded_strings`: strings that the caller will remove from the grammar."""
+    """Writes JSON, for one `Lowering`.
 
-    def __init__(self, lowering: Lowering, excluded_strings: Sequence[str] = ()) -> None:
+    The caller removes strings that contain one of `excluded_strings` or `forbidden_texts` from the grammar. Names
+    contain no `excluded_strings` either, and names that are JSON strings contain no `forbidden_texts`.
+    """
+
+    def __init__(
+        self, lowering: Lowering, excluded_strings: Sequence[str] = (), forbidden_texts: Sequence[str] = ()
+    ) -> None:
         self.lowering, options = lowering, lowering.options
-        self.excluded_strings = excluded_strings
+        self._excluded_strings, self._forbidden_texts = excluded_strings, forbidden_texts
         self.layout = layout_of(options)
         self.encoding = encoding_of(options.escapes)
         one_spelling = options.escapes == "minimal" or options.constants == "plain"
@@ -128,8 +135,19 @@ class Notation:
     def check_unique(self, schema: Schema, level: int) -> None:
         """Raise UnsupportedError if this notation cannot enforce that items differ, as `schema` requires."""
 
+    def member(self, name: str, value: Node, is_required: bool, level: int, location: str | None = None) -> Field:
+        """A declared member, with the text of its value; no text if its name contains an excluded string."""
+        field = self.field(name, value, is_required, level, location)
+        is_json = self.name_spelling(level)[1][0] is QUOTE
+        excluded = (*self._excluded_strings, *(self._forbidden_texts if is_json else ()))
+        if not any(string in name for string in excluded):
+            return field
+        if is_required and location is not None:
+            self.lowering.reasons.append((location, f"the required name {brief(name)} contains an excluded string"))
+        return field._replace(value=EMPTY)
+
     def field(self, name: str, value: Node, is_required: bool, level: int, location: str | None = None) -> Field:
-        """A declared member, with the text of its value."""
+        """A declared member whose name is not excluded."""
         return Field(name, self.value_after_key(value), is_required, quoted_text(name, self.constant_encoding))
 
     def name_spelling(self, level: int) -> tuple[Callable[[str], Node], tuple[Node, Node]]:

@@ -54,7 +54,7 @@ def object_text(lowering: Lowering, shape: Shape, location: str, level: int) -> 
         goal = lowering.expander.goal(schemas)
         if not has_false(schemas) and (not shape.name_schemas or lowering.expander.allows_name(shape, name)):
             value = lowering.value(goal, notation.inner_level(level, name))
-            fields.append(notation.field(name, value, name in required, level, location))
+            fields.append(notation.member(name, value, name in required, level, location))
     is_closed = is_closed or notation.narrowing_at(level).closes(shape)
     extra, required_extras = (None, []) if is_closed else _additional_members(lowering, shape, location, level)
     may_be_empty = not shape.required and shape.member_window.low == 0 and not required_extras
@@ -152,7 +152,7 @@ def _conditional_text(lowering: Lowering, shape: Shape, location: str, level: in
     if closed_condition is not None:
         condition, extras = closed_condition, []
     slots = [
-        [notation.field(name, lowering.value(cell.goal, inner_level), False, level, location).node for cell in cells]
+        [notation.member(name, lowering.value(cell.goal, inner_level), False, level, location).node for cell in cells]
         for name, cells in members.slots.items()
         for inner_level in (notation.inner_level(level, name),)
     ]
