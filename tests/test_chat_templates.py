@@ -329,6 +329,14 @@ def test_roles_are_the_templates_where_they_are_known():
         ours.render([{"role": "robot", "content": "a"}])
 
 
+def test_arguments_of_another_type_are_named():
+    vocabulary: Any = template("qwen-3").vocabulary
+    with pytest.raises(TypeError, match=r"vocabulary is 'Hi', but must be a Vocabulary: ChatTemplate\("):
+        ChatTemplate("Hi", vocabulary)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="templates is 5, but must be a text, or a mapping from names to texts"):
+        ChatTemplate(vocabulary, 5)  # type: ignore[arg-type]
+
+
 def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.MonkeyPatch):
     """At most a third: a conversation uses up to 20 units for each of its own, and has 64 or more."""
     made: list[_Meter] = []
