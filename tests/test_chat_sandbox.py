@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from guided.chat import ChatTemplate, Conversation
+from guided.chat.compiled import CompiledTemplate
 from guided.chat.render_budget import STEP, _compute_cost
 from guided.chat.tagged_text import TaggedText, get_spans, join_tagged, tag_text
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
@@ -172,6 +175,55 @@ def test_values_that_share_parts_are_measured_once():
     own: list[Any] = [1]
     own.append(own)
     assert _compute_cost(own, 1000) > 1000 and _compute_cost([0] * 1000, 1000) > 1000
+
+
+INNER_LOOP = "{{% set r = range(1000)|list %}}{{% for i in r %}}{{% for j in r %}}{}{{% endfor %}}{{% endfor %}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% macro f(n) %}{% if n %}{{ f(n-1) ~ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+        "{% for i in [1, 2] recursive %}{{ loop([1, 2]) if loop.depth < 40 }}{% endfor %}",
+        "{% for i in range(9) %}" * 12 + "{% endfor %}" * 12,
+        INNER_LOOP.format("{% set ns.a = ns.a %}" * 1000),
+        INNER_LOOP.format("{% if i is defined %}{% endif %}" * 1000),
+        INNER_LOOP.format("{% set x = r[0] %}" * 1000),
+        INNER_LOOP.format("{% macro f(n) %}{% endmacro %}" * 300),
+        INNER_LOOP.format("{{ '' if i is odd }}" * 1000),
+        "{% set r = range(1000)|list %}{% for i in r %}{% for j in r if " + "j is defined and " * 50 + "0 %}"
+        "{% endfor %}{% endfor %}",
+        "{% set r = range(1000)|list %}{% for i in r %}{% set x = r|select('odd')|list %}{% endfor %}",
+        "{% set r = range(1000)|list %}{% for i in r %}{% set x = r|map('string')|list %}{% endfor %}",
+        "{% set r = range(1000)|list %}{% for i in r %}{% set x = r|groupby('real') %}{% endfor %}",
+        "{% for i in range(1000) %}{% for j in range(1000) %}{% set x = {'a': 1}.get('a') %}{% endfor %}{% endfor %}",
+    ],
+)
+def test_all_work_is_charged(text: str, monkeypatch: pytest.MonkeyPatch):
+    """A call of a function costs at least one unit on average, whatever the template does."""
+    budget, count = 1_000_000, 0
+    monkeypatch.setattr("guided.chat.render_budget._BASE_BUDGET", budget)
+    template = CompiledTemplate("{% set ns = namespace(a=1) %}" + text)
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+        assert count < budget
+
+    with pytest.raises(LimitExceeded, match="work of the chat template"):
+        sys.setprofile(note)
+        try:
+            template.render(messages=[])
+        finally:
+            sys.setprofile(None)
+
+
+@pytest.mark.parametrize("name", ["qwen-3", "glm-4.6", "mistral-nemo"])
+def test_ten_thousand_messages_fit(name: str):
+    source = (Path(__file__).parent / "chat_templates" / f"{name}.jinja").read_text(encoding="utf-8")
+    messages = [{"role": ("user", "assistant")[number % 2], "content": "Hi."} for number in range(9_999)]
+    variables = {"messages": messages, "bos_token": "", "eos_token": "", "add_generation_prompt": True}
+    assert CompiledTemplate(source).render(**variables).count("Hi.") == len(messages)
 
 
 def test_a_long_conversation_has_room():

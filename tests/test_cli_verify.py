@@ -93,6 +93,7 @@ def test_a_budget(tmp_path):
         (f"[{2**63}]", "line 2 is"),
         ('"ab"', "line 2 is"),
         ("[" * 100_000, "line 2 is not JSON"),
+        ('{"tokens": [97], "tokens": [98]}', "line 2: the key 'tokens' is written twice in one object"),
     ],
 )
 def test_lines_that_are_no_output(tmp_path, line, message):
@@ -104,6 +105,9 @@ def test_lines_that_are_no_output(tmp_path, line, message):
 def test_bad_input(tmp_path):
     assert "there is no output to verify: give --ids, --text or --instance" in run("verify", "--regex", "a")[2]
     assert "contains no outputs" in run("verify", "--regex", "a", "--ids", ids_file(tmp_path, ""))[2]
+    (tmp_path / "r.json").write_text('{"u:a": {"type": "null", "type": "null"}}')
+    error = run("verify", "--schema", "{}", "--text", "1", "--registry", str(tmp_path / "r.json"))[2]
+    assert "r.json: the key 'type' is written twice in one object, at /u:a/type" in error
     assert "cannot read nowhere" in run("verify", "--regex", "a", "--ids", "nowhere")[2]
     assert "text 1 is not UTF-8 text" in run("verify", "--regex", "a", "--text", "\udcff")[2]
     assert "-1 is less than 0" in run("verify", "--regex", "a", "--text", "a", "--max-tokens", "-1")[2]

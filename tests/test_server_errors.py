@@ -124,7 +124,8 @@ def test_the_examples_that_no_request_alone_has():
     async def whole():
         async with served(api_keys=("k",), max_body=10) as (_, http):
             page = {"Origin": "https://example.org", "Sec-Fetch-Site": "cross-site"}
-            for headers in ({}, {"Authorization": "Bearer k"}, page):
+            compressed = {"Authorization": "Bearer k", "Content-Length": "10", "Content-Encoding": "gzip"}
+            for headers in ({}, {"Authorization": "Bearer k"}, page, compressed):
                 answer = await http.post("/v1/completions", json=PROMPT, headers=headers)
                 told.append(answer.json())
                 assert answer.status_code == TABLE[told[-1]["error"]["code"]][0]

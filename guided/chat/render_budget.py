@@ -1,10 +1,11 @@
 """The cost limit of one rendering: templates are untrusted, and may try to hang or to exhaust the memory.
 
-The unit is one character or value that a template reads or creates. Every operation that may take long, or whose result
-may be large, is charged before it begins. A loop is charged for its items; a join or a repetition for its result; a
-comparison or a filter for all the data it may read. So the cost does not depend on the machine, and a refused template
-is refused everywhere. The budget grows with the conversation, so a normal template fits at any size: templates in use
-are charged at most about ten times the size of the conversation.
+The unit is one character that a template reads or creates; about twenty take a microsecond. Every block of statements
+is charged for its nodes when it is entered. Every operation that may take long, or whose result may be large, is also
+charged before it begins: a loop for its items, a join or a repetition for its result, a comparison or a filter for all
+the data it may read. So the cost does not depend on the machine, and a refused template is refused everywhere. The
+budget grows with the conversation, so a normal template fits at any size: templates in use are charged at most about
+twenty times the size of the conversation, unless they read all messages again for each message.
 """
 
 from __future__ import annotations
@@ -16,11 +17,23 @@ from typing import Any, Final
 
 from guided.errors import LimitExceeded
 
-__all__ = ["MAX_CALLS", "STEP", "charge", "charge_all", "charge_items", "limit_rendering", "nested_call"]
+__all__ = [
+    "CALL",
+    "MAX_CALLS",
+    "NODE",
+    "STEP",
+    "charge",
+    "charge_all",
+    "charge_items",
+    "limit_rendering",
+    "nested_call",
+]
 
-_BASE_BUDGET: Final = 20_000_000
+_BASE_BUDGET: Final = 64_000_000
 _FACTOR: Final = 64
-STEP: Final = 16  # the charge for a loop step, a visited value, or a call
+STEP: Final = 16  # the charge for a loop step or a visited value
+CALL: Final = 128  # the charge for a call, or for an item that a filter passes to a function
+NODE: Final = 12  # the charge for a node of the template's syntax tree
 MAX_CALLS: Final = 100  # nested calls
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, Mapping)
 _INFINITE_COST: Final = 1 << 1000  # more than any budget, and the cost of a value that contains itself
@@ -73,7 +86,7 @@ def nested_call() -> Iterator[None]:
     if meter is None:
         yield
         return
-    charge(STEP)
+    charge(CALL)
     meter.depth += 1
     try:
         if meter.depth > MAX_CALLS:
@@ -87,14 +100,18 @@ def _limit_error(limit: str, given: int, allowed: int) -> LimitExceeded:
     return LimitExceeded(limit, given, allowed, fixed=True, hint="use another chat template, or a shorter conversation")
 
 
-def charge_items(value: Any) -> Any:
-    """Charge for the items that a loop will iterate over, and return them. An iterator is read to its end first."""
+def charge_items(value: Any, amount: int = STEP) -> Any:
+    """Charge for the items that a loop will iterate over, and return them. An iterator is read to its end first.
+
+    `amount`: the charge for an item, at least `STEP`.
+    """
+    amount = max(amount, STEP)
     try:
-        charge(STEP * (len(value) + 1))
+        charge(amount * (len(value) + 1))
     except TypeError:
         out = []
         for item in value:
-            charge(STEP)
+            charge(amount)
             out.append(item)
         return out
     return value

@@ -3,9 +3,10 @@
 In: the text of a template. Out: a Jinja template whose output is `TaggedText`, see tagged_text.py.
 
 Templates are untrusted. Jinja's immutable sandbox denies them Python's internals, and changes to values. In
-addition, every operation that may take long, or whose result may be large, is charged (render_budget.py). The
-template's syntax tree is changed so that loops, comparisons and slices charge; the environment charges for calls,
-operators and filters. Filters, string methods and functions that are random or of unpredictable cost are removed.
+addition, every operation that may take long, or whose result may be large, is charged (render_budget.py). The code of
+the template is changed so that blocks, loops, comparisons and slices charge (charged_code.py); the environment charges
+for calls, operators and filters. Filters, string methods and functions that are random or of unpredictable cost are
+removed.
 
 The additions of transformers are included: trimmed blocks, `{% generation %}`, `{% break %}`, `raise_exception`,
 `strftime_now`, and a `tojson` that does not escape HTML.
@@ -22,17 +23,16 @@ from types import BuiltinMethodType, MethodType
 from typing import Any, Final
 
 from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError, TemplateRuntimeError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.runtime import Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
-from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
-from guided.chat.render_budget import charge, charge_all, charge_items, nested_call
+from guided.chat.charged_code import ChargeTransformer, TaggingCodeGenerator
+from guided.chat.render_budget import CALL, STEP, charge, charge_all, charge_items, nested_call
 from guided.chat.tagged_text import TaggedText, get_spans, join_tagged, tag_text
 from guided.errors import UnsupportedError
 
@@ -52,6 +52,10 @@ _SHALLOW_FILTERS: Final = frozenset((
     "map", "reject", "rejectattr", "reverse", "select", "selectattr", "slice",
 ))  # fmt: skip
 """Filters that visit the items of their input, but do not read the contents of the items."""
+_FAST_FILTERS: Final = frozenset((
+    "attr", "charge_all", "charge_items", "count", "d", "default", "first", "last", "length",
+))  # fmt: skip
+"""Filters that do not visit the items of their input, or charge for them."""
 _DEEP_TESTS: Final = ("in", "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", "ge", ">=", "<", "lt",
                       "lessthan", "<=", "le", "lower", "upper")  # fmt: skip
 _REMOVED_METHODS: Final = frozenset(("expandtabs", "translate", "maketrans", "encode"))
@@ -72,85 +76,14 @@ class _GenerationBlock(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-class _ChargeTransformer(NodeTransformer):
-    """Adds charges to loops, comparisons, slices and dictionary keys."""
-
-    def visit_For(self, node: nodes.For) -> nodes.Node:
-        self.generic_visit(node)
-        node.iter = _apply_filter(node.iter, "charge_items")
-        return node
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        self.generic_visit(node)  # the first operand is free: a comparison reads at most as much of it as of the others
-        for operand in node.ops:
-            operand.expr = _apply_filter(operand.expr, "charge_all")
-        return node
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
-        self.generic_visit(node)
-        if isinstance(node.arg, nodes.Slice):
-            node.node = _apply_filter(node.node, "charge_items")
-        else:
-            node.arg = _apply_filter(node.arg, "charge_all")
-        return node
-
-    def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
-        self.generic_visit(node)
-        node.key = _apply_filter(node.key, "charge_all")
-        return node
-
-
-def _apply_filter(node: nodes.Node, name: str) -> nodes.Expr:
-    assert isinstance(node, nodes.Expr)
-    if isinstance(node, nodes.Const | nodes.TemplateData):
-        return node
-    return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
-
-
-class _TaggingCodeGenerator(CodeGenerator):
-    """Makes literals `TaggedText`, and charges for output."""
-
-    def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
-        if isinstance(node.value, str):
-            self.write(f"environment.tag_text({str(node.value)!r})")
-        else:
-            super().visit_Const(node, frame)
-
-    def visit_TemplateData(self, node: nodes.TemplateData, frame: Frame) -> None:
-        self.write(f"environment.tag_text({str(node.data)!r})")
-
-    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
-        if isinstance(node.arg, nodes.Const):  # a key is not output, so it needs no tags
-            self.write("environment.getitem(")
-            self.visit(node.node, frame)
-            self.write(f", {node.arg.value!r})")
-        else:
-            super().visit_Getitem(node, frame)
-
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
-        self.write("environment.concat(map(environment.text_of, (")
-        for part in node.nodes:
-            self.visit(part, frame)
-            self.write(", ")
-        self.write(")))")
-
-    def _output_const_repr(self, group: Iterable[Any]) -> str:
-        return f"environment.tag_text({''.join(map(str, group))!r})"
-
-    def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
-        self.write("environment.text_of(")
-
-    def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
-        self.write(")")
-
-
 class _Environment(ImmutableSandboxedEnvironment):
     """See the module docstring."""
 
-    code_generator_class = _TaggingCodeGenerator
+    code_generator_class = TaggingCodeGenerator
     intercepted_binops = frozenset(("+", "*", "**", "%"))
     concat = staticmethod(join_tagged)
     tag_text = staticmethod(tag_text)
+    charge = staticmethod(charge)
 
     def __init__(self) -> None:
         super().__init__(
@@ -176,7 +109,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         tree = super()._parse(source, name, filename)
         if (size := sum(1 for _ in tree.find_all(nodes.Node))) > _MAX_NODES:
             raise UnsupportedError(f"the chat template has {size} nodes, more than {_MAX_NODES}")
-        _ChargeTransformer().visit(tree)
+        ChargeTransformer().visit(tree)
         return tree
 
     @staticmethod
@@ -281,7 +214,10 @@ def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
         _check_arguments(arguments[1:] if name in _SHALLOW_FILTERS else arguments, deep=name not in _SHALLOW_FILTERS)
         if name == "indent":
             charge(_compute_max_indentation(arguments))
-        charge(_measure_length(arguments[0]) if arguments else 0)
+        if name in _FAST_FILTERS:
+            charge(STEP)
+            return function(*args, **kwargs)
+        charge(_measure_read(arguments[0]) if arguments else 0)
         out = function(*args, **kwargs)
         charge(_measure_length(out))
         return out
@@ -297,6 +233,11 @@ def _compute_max_indentation(arguments: tuple[Any, ...]) -> int:
         if isinstance(argument, int | str)
     ]
     return abs(max(widths, default=4)) * (str(arguments[0]).count("\n") + 1)
+
+
+def _measure_read(value: Any) -> int:
+    """The charge for a filter or a test that reads the characters of a text, or the items of a container."""
+    return STEP + (len(value) if isinstance(value, str) else CALL * _measure_length(value))
 
 
 def _measure_length(value: Any) -> int:

@@ -73,6 +73,9 @@ class ChatTemplate:
     Attributes:
         vocabulary, tokens: the arguments.
         tool_style: how the template writes calls, one of `guided.TOOL_STYLES`; None: in another way, or not at all.
+
+    Raises:
+        TypeError: an argument has another type. GuidedError: there is no template.
     """
 
     def __init__(
@@ -82,6 +85,12 @@ class ChatTemplate:
         *,
         tokens: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(vocabulary, Vocabulary):
+            raise TypeError(
+                f"vocabulary is {brief(vocabulary)}, but must be a Vocabulary: ChatTemplate(vocabulary, text)"
+            )
+        if not isinstance(templates, str | Mapping | list):  # a list, as in tokenizer_config.json
+            raise TypeError(f"templates is {brief(templates)}, but must be a text, or a mapping from names to texts")
         self.vocabulary, self._templates = vocabulary, read_named_templates(templates)
         if not self._templates:
             raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")

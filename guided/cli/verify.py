@@ -9,7 +9,6 @@ and the reason. The masks are the same as in `guided generate`, so the options h
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +17,8 @@ from guided.cli.console import DONE, NEGATIVE, InputError, Progress, print_json,
 from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.cli.texts import add_texts, read_texts
 from guided.cli.vocabularies import add_vocabulary, load_vocabulary
-from guided.errors import brief, marked_line
+from guided.errors import SpecError, brief, marked_line
+from guided.frontends.json_schema.documents.values import load_json
 from guided.matching import Explanation, GrammarCompiler, Masks, masks_of
 from guided.matching.explain.explanation import is_text
 from guided.vocabulary import Vocabulary
@@ -99,7 +99,9 @@ def _read_lines(file: str) -> list[tuple[str, list[int]]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = load_json(line)
+        except SpecError as error:
+            raise InputError(f"{source}, line {number}: {error.message}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{source}, line {number} is not JSON: {error}; {_LINE_FORM}") from None
         ids = value.get("tokens") if isinstance(value, dict) else value

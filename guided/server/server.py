@@ -168,6 +168,8 @@ class Server:
             headers["Retry-After"] = str(retry_after or self.admission.retry_after)
         if status == 401:
             headers["WWW-Authenticate"] = "Bearer"  # RFC 9110, section 15.5.2
+        if status == 413:  # the rest of the body is not read
+            headers["Connection"] = "close"
         if is_messages_route(context.path):
             status, body = anthropic_error(status, body, context.id)
         return JSONResponse(body, status, headers=headers)

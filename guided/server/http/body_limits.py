@@ -23,13 +23,15 @@ import json
 import math
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from guided.errors import brief
+from guided.frontends.json_schema.documents.source_spans import pointer_of
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.errors import RequestError
 from guided.server.http.lanes import MAX_SMALL_BODY_BYTES, BodyThreads
@@ -61,7 +63,8 @@ class BodyReader:
 
         Raises:
             RequestError: the body is too long, nests too deeply, has too many messages, is not JSON (RFC 8259: UTF-8,
-                finite numbers), or does not arrive in time. Exception: whatever `make` raises.
+                finite numbers), writes a key twice in one object, or does not arrive in time. Exception: whatever
+                `make` raises.
         """
         body = bytearray()
         try:
@@ -122,9 +125,19 @@ class BodyReader:
 
 
 def _parse_json(body: bytearray, max_depth: int) -> Any:
+    duplicates: dict[int, tuple[dict[str, Any], str]] = {}  # id of an object -> the object, a key written twice in it
+
+    def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            duplicates[id(members)] = members, _first_repeated(key for key, _ in pairs)
+        return members
+
     try:
         text = body.decode()
-        value = json.loads(text, parse_constant=_parse_finite, parse_float=_parse_finite)
+        value = json.loads(
+            text, object_pairs_hook=read_members, parse_constant=_parse_finite, parse_float=_parse_finite
+        )
         if _SURROGATE.search(text):  # a lone surrogate cannot be encoded in an answer or an error
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -137,7 +150,44 @@ def _parse_json(body: bytearray, max_depth: int) -> Any:
         raise RequestError(f"an integer in the body has more than {sys.get_int_max_str_digits():,} digits") from None
     if value is _TOO_DEEP or _measure_depth(value, max_depth) > max_depth:
         raise RequestError(f"arrays and objects in the body are nested more than {max_depth} deep")
+    if duplicates:
+        path = _find_duplicate(value, duplicates)
+        message = f"the key {brief(path[-1])} is written twice in one object: remove one of the two"
+        raise RequestError(message, param=pointer_of(path).removeprefix("/"))
     return value
+
+
+def _find_duplicate(value: Any, duplicates: Mapping[int, tuple[Any, str]]) -> list[str | int]:
+    """The path of a key that is written twice. `duplicates`: as in `_parse_json`, not empty.
+
+    One of these objects is always part of the value: an object can be missing only if it is the earlier value of such
+    a key.
+    """
+    path, levels = list[Any](), [_children([value])]
+    while True:
+        for key, child in levels[-1]:
+            if isinstance(child, dict | list):
+                path.append(key)
+                if id(child) in duplicates:
+                    return [*path[1:], duplicates[id(child)][1]]
+                levels.append(_children(child))
+                break
+        else:
+            levels.pop()
+            path.pop()
+
+
+def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
+    return iter(value.items()) if isinstance(value, dict) else enumerate(value)
+
+
+def _first_repeated(keys: Iterable[str]) -> str:
+    seen = set[str]()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise ValueError("no key is repeated")
 
 
 def _check_messages(body: Any, max_messages: int) -> None:

@@ -33,6 +33,25 @@ __all__ = ["Connection"]
 _CLOSING_SECONDS: Final = 1.0  # time for a client to read an error
 
 
+class _GentleTransport:
+    """The transport of a request. If an answer closes the connection before the body has arrived, the server closes its
+    sending side first.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._transport = connection, connection.transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        """See `asyncio.Transport`."""
+        if self._connection.conn.their_state is h11.SEND_BODY and self._transport.can_write_eof():
+            self._connection.close_gently()
+        else:
+            self._transport.close()
+
+
 class Connection(H11Protocol):
     """See the module docstring."""
 
@@ -60,6 +79,8 @@ class Connection(H11Protocol):
             return
         self._has_data = True
         super().data_received(data)
+        if self.cycle is not None and self.cycle.transport is self.transport:
+            self.cycle.transport = _GentleTransport(self)  # type: ignore[assignment]
         self._update_timer()
 
     def shutdown(self) -> None:
@@ -109,11 +130,11 @@ class Connection(H11Protocol):
             for event in (head, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
             if self.transport.can_write_eof():
-                self._close_gently()
+                self.close_gently()
                 return
         self.transport.close()
 
-    def _close_gently(self) -> None:
+    def close_gently(self) -> None:
         """Close the sending side now, and the receiving side later."""
         self._is_closing = True
         self.transport.write_eof()

@@ -9,6 +9,7 @@
 | 405 | NotFoundError | the route does not support this method |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
+| 415 | BadRequestError | the body has a Content-Encoding, or a charset other than UTF-8 |
 | 429 | RateLimitError | this key has too many concurrent requests, or too many in this minute |
 | 499 | ClientClosedRequest | the request was aborted, or its client disconnected |
 | 500 | InternalServerError | a bug in the server, or not enough memory for this request alone |
@@ -52,6 +53,7 @@ _TYPES: Final = {
     405: "NotFoundError",
     408: "RequestTimeoutError",
     413: "BadRequestError",
+    415: "BadRequestError",
     429: "RateLimitError",
     499: "ClientClosedRequest",
     500: "InternalServerError",
@@ -62,6 +64,7 @@ _CODES: Final = {
     404: "not_found",
     405: "method_not_allowed",
     413: "body_too_long",
+    415: "unsupported_media_type",
     499: "client_gone",
 }
 """Status -> the code of errors without a code of their own."""
