@@ -45,6 +45,7 @@ def test_a_body_of_the_maximum_size_is_read():
         ({"Content-Type": "application/json; charset=utf-16"}, 415),
         ({"Content-Type": 'application/json; charset="latin-1"'}, 415),
         ({"Content-Type": 'application/json; charset="UTF-8"'}, 200),
+        ({"Content-Type": "application/json; charset=us-ascii"}, 200),
         ({"Content-Type": "application/json"}, 200),
         ({"Content-Type": "text/plain"}, 200),
     ],

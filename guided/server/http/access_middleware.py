@@ -127,7 +127,7 @@ class AccessMiddleware:
         content_type = Message()
         content_type["Content-Type"] = headers.get("content-type", "")
         charset = content_type.get_content_charset("utf-8")
-        if charset not in ("utf-8", "utf8"):
+        if charset not in ("utf-8", "utf8", "us-ascii"):
             raise RequestError(f"the body has the charset {brief(charset)}: send UTF-8", status=415)
 
     def _find_key_number(self, headers: Headers) -> int:
