@@ -189,19 +189,17 @@ def test_a_request_may_take_only_so_long_in_all():
 def test_a_lower_number_runs_first():
     async def run():
         async with served(max_running=1) as (server, http):
-            order = []
-
-            async def ask(priority):
-                answer = await http.post("/v1/completions", json={**SHORT, "priority": priority})
-                order.append((priority, answer.status_code))
-
             before = post(http, LONG)  # it is admitted alone, while the others arrive
             await until(lambda: server.engine.scheduler.running_count == 1)
             with server.engine.driver.lock:
-                asked = [asyncio.create_task(ask(priority)) for priority in (5, 0, 3, -2)]
+                requests = [{**SHORT, "priority": priority} for priority in (5, 0, 3, -2)]
+                asked = [asyncio.create_task(http.post("/v1/completions", json=request)) for request in requests]
                 await until(lambda: server.admission.queued_outputs == 4)
-                await until(lambda: all(t.future.done() for s in server.thread.open_streams for t in s.tasks))
-            await asyncio.gather(before, *asked)
-            assert order == [(-2, 200), (0, 200), (3, 200), (5, 200)]
+                tasks = [task for stream in server.thread.open_streams for task in stream.tasks]
+                await until(lambda: all(task.future.done() for task in tasks))
+            waiting = [task for task in tasks if not task.admission_time]
+            _, *answers = await asyncio.gather(before, *asked)
+            assert [answer.status_code for answer in answers] == [200] * 4
+            assert [task.priority for task in sorted(waiting, key=lambda task: task.admission_time)] == [-2, 0, 3, 5]
 
     asyncio.run(run())
