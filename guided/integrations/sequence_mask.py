@@ -4,9 +4,9 @@ In: a constraint and the source of the vocabulary; at each step the sequence's i
 bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` (rows.py)
 detects which ids are the prompt, and whether a new generation begins.
 
-The ids do not name their sequence, and a prompt may consist of another prompt and a token. So several sequences at a
-time cannot be told apart in general, and are refused. They are recognized by ids that continue neither the sequence of
-the previous call nor a new prompt, but an earlier sequence.
+A mask follows one sequence at a time. The ids do not name their sequence, and a prompt may be another prompt with one
+more token, so calls of several sequences look like those of one. If the ids continue neither the sequence of the
+previous call nor a new prompt, but an earlier sequence, the mask raises an error.
 """
 
 from __future__ import annotations

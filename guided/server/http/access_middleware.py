@@ -20,15 +20,13 @@ from __future__ import annotations
 import hmac
 import logging
 import traceback
-from email.message import Message
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.types import Message as ASGIMessage
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from guided.errors import brief
 from guided.server.anthropic.errors import is_messages_route
+from guided.server.http.body_limits import check_body_headers
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import needs_key
 from guided.server.http.origins import check_host, check_origin
@@ -63,7 +61,7 @@ class AccessMiddleware:
         scope.setdefault("state", {})["context"] = context
         id_headers = (b"x-request-id", *((b"request-id",) if is_messages_route(path) else ()))
 
-        async def send_with_request_id(message: ASGIMessage) -> None:
+        async def send_with_request_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 context.status = message["status"]
                 headers_of_id = [(name, context.id.encode()) for name in id_headers]
@@ -94,7 +92,7 @@ class AccessMiddleware:
             if is_protected and self._keys:
                 context.key_number = self._find_key_number(headers)
             if context.method == "POST":
-                self._check_body_headers(headers)
+                check_body_headers(headers, self._server.settings.max_body)
             if is_protected and context.path not in _UNQUEUED_PATHS:
                 admission.enter(context.key_number)
                 is_admitted = True
@@ -114,21 +112,6 @@ class AccessMiddleware:
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size + sum(len(name) + len(value) for name, value in scope["headers"]) > max_bytes:
             raise RequestError(f"path and headers have more than {max_bytes} bytes")
-
-    def _check_body_headers(self, headers: Headers) -> None:
-        """Raise RequestError if the headers announce a body that the server does not read, before the body arrives."""
-        max_bytes, length = self._server.settings.max_body, headers.get("content-length", "")
-        if length.isdecimal() and int(length[:20]) > max_bytes:
-            raise RequestError(f"the body has more than {max_bytes} bytes", status=413)
-        for encoding in headers.getlist("content-encoding"):
-            if encoding.strip().lower() != "identity":
-                message = f"the body has the Content-Encoding {brief(encoding)}: send it without an encoding"
-                raise RequestError(message, status=415)
-        content_type = Message()
-        content_type["Content-Type"] = headers.get("content-type", "")
-        charset = content_type.get_content_charset("utf-8")
-        if charset not in ("utf-8", "utf8", "us-ascii"):
-            raise RequestError(f"the body has the charset {brief(charset)}: send UTF-8", status=415)
 
     def _find_key_number(self, headers: Headers) -> int:
         """The number, from 1, of the server's key in the headers. Raises RequestError if there is none.

@@ -25,9 +25,11 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from email.message import Message
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from guided.errors import brief
@@ -38,7 +40,7 @@ from guided.server.http.lanes import MAX_SMALL_BODY_BYTES, BodyThreads
 from guided.server.http.request_context import get_request_context
 from guided.server.settings import Settings
 
-__all__ = ["BodyReader"]
+__all__ = ["BodyReader", "check_body_headers"]
 
 _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -112,8 +114,7 @@ class BodyReader:
                 async for piece in request.stream():
                     body += piece
                     self._pending_bytes += len(piece)
-                    if len(body) > settings.max_body:
-                        raise RequestError(f"the body has more than {settings.max_body} bytes", status=413)
+                    _check_length(len(body), settings.max_body)
                     if self._pending_bytes > _MAX_BODIES * settings.max_body:
                         message = "too many request bodies are arriving at once: retry later"
                         raise RequestError(message, code="overloaded", status=503)
@@ -122,6 +123,26 @@ class BodyReader:
             raise RequestError(message, code="body_timeout", status=408) from None
         except ClientDisconnect:
             raise RequestError("the client closed the connection", status=499) from None
+
+
+def check_body_headers(headers: Headers, max_body: int) -> None:
+    """Raise RequestError if the headers announce a body that the server does not read, before the body arrives."""
+    if (length := headers.get("content-length", "")).isdecimal():
+        _check_length(int(length[:20]), max_body)
+    for encoding in headers.getlist("content-encoding"):
+        if encoding.strip().lower() != "identity":
+            message = f"the body has the Content-Encoding {brief(encoding)}: send it without an encoding"
+            raise RequestError(message, status=415)
+    content_type = Message()
+    content_type["Content-Type"] = headers.get("content-type", "")
+    charset = content_type.get_content_charset("utf-8")
+    if charset not in ("utf-8", "utf8", "us-ascii"):
+        raise RequestError(f"the body has the charset {brief(charset)}: send UTF-8", status=415)
+
+
+def _check_length(length: int, max_body: int) -> None:
+    if length > max_body:
+        raise RequestError(f"the body has more than {max_body} bytes", status=413)
 
 
 def _parse_json(body: bytearray, max_depth: int) -> Any:
