@@ -1,4 +1,4 @@
-"""Loads the grammars that come with guided. In: a name. Out: a part of a specification.
+r"""Loads the grammars that come with guided. In: a name. Out: a part of a specification.
 
 The grammars are files in Lark's notation, in the folder `grammars/` of the project, or `guided/grammars/` of an
 installed package. Each file begins with two lines: a description, and the semantics. The semantics are "contextual
@@ -11,8 +11,9 @@ lexer" (the lexer tries the terminals that the rules can accept), "basic lexer" 
 
 Next to each file is its grammar as IR (`NAME.stored`), which `scripts/store_grammars.py` writes. With it, the first use
 in a process takes about a third of the time, and Lark is not imported. If the grammar has a lexer and is the whole
-specification, the core reads the tables itself. The stored grammar is used if it was made from the same text, by the
-same version of guided, and with the same version of Unicode. Otherwise the text is read.
+specification, the core reads the tables itself. The stored grammar is used if it was made from the same text by the
+same version of guided. Otherwise the text is read. The version of Unicode must also be the same if the text contains
+classes such as \w, as only `python` does.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "basic lexer": {"semantics": "lexer", "lexer": "basic"},
     "scannerless": {"semantics": "scannerless"},
 }
+_UNICODE_CLASS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\(?:[wWdDbB]|[pPN]\{)")
 _HEAD: Final = re.compile(
     rf"// (?P<name>\w+): (?P<title>.+)\n// semantics: (?P<semantics>{'|'.join(_OPTIONS)})\n"
     rf"(?:// indentation: (?P<postlex>{'|'.join(INDENTERS)})\n)?"
@@ -121,7 +123,8 @@ def _read_stored(path: Path, text: str, limits: Limits) -> Container | None:
 
 def _fingerprint(text: str) -> list[str]:
     """Everything on which the grammar of a text depends, except guided's version."""
-    return [blake2b(text.encode(), digest_size=20).hexdigest(), unicodedata.unidata_version]
+    fingerprint = [blake2b(text.encode(), digest_size=20).hexdigest()]
+    return [*fingerprint, unicodedata.unidata_version] if _UNICODE_CLASS.search(text) else fingerprint
 
 
 def store_library() -> None:
