@@ -55,7 +55,14 @@ CLOSED = {
     "$ref": ({"$ref": "#/$defs/d", "properties": {"b": ANY}, "$defs": {"d": names(a=ANY)}}, ['{"b":2,"a":1}'],
              ['{"c":2}']),
     "oneOf": ({"oneOf": [{**names(a=INTEGER), "required": ["a"]}, {**names(b=INTEGER), "required": ["b"]}]},
-              ['{"a":1}', '{"b":1}'], ['{"a":1,"c":2}']),
+              ['{"a":1}', '{"b":1}'], ['{"a":1,"c":2}', '{"a":1,"b":"x"}', '{"b":1,"a":null}']),
+    "oneOf, optional": ({"oneOf": [{**names(a=INTEGER, x=INTEGER), "required": ["a"]},
+                                   {**names(b=INTEGER, z=INTEGER), "required": ["b"]}, {"type": "integer"}]},
+                        ['{"a":1}', '{"a":1,"x":2}', '{"b":1,"z":1}', "7"],
+                        ['{"a":1,"z":"x"}', '{"a":1,"z":"x","b":1}', '{"b":1,"x":"x"}']),
+    "oneOf, common": ({"oneOf": [{**names(t={"const": "x"}, a=INTEGER), "required": ["a"]},
+                                 {**names(t={"const": "y"}, b=INTEGER), "required": ["b"]}]},
+                      ['{"a":1}', '{"t":"x","a":1}', '{"b":1}'], ['{"a":1,"b":"x"}', '{"t":"x","a":1,"b":1}']),
     "if": ({**names(k={"enum": ["x", "y"]}), "if": {"properties": {"k": {"const": "x"}}, "required": ["k"]},
             "then": {"properties": {"p": INTEGER}, "required": ["p"]}, "else": {"properties": {"q": INTEGER}}},
            ['{"k":"x","p":1}', '{"k":"y","q":1}', "{}"], ['{"k":"x","p":1,"z":1}', '{"k":"y","z":1}', '{"z":1}']),
@@ -90,6 +97,11 @@ OPEN = {
     "without end, in two": (
         {"$ref": "#/$defs/x", "$defs": {"x": {**names(a={"$ref": "#/$defs/y"}), "minProperties": 1},
                                         "y": {**names(b={"$ref": "#/$defs/x"}), "required": ["b"]}}}, ['{"z":1}']),
+    "oneOf, excluded by a member": ({"oneOf": [{**names(a=INTEGER), "required": ["a"]}, {**names(b=INTEGER, a=INTEGER),
+                                     "required": ["a", "b"]}]}, ['{"a":1}']),
+    "oneOf, by that alone": ({"oneOf": [{**names(a=INTEGER)}, {**names(b=INTEGER)}]}, ['{"a":1,"b":"x"}']),
+    "oneOf, too few": ({"oneOf": [{**names(a=INTEGER), "minProperties": 2}, {**names(b=INTEGER), "minProperties": 2}]},
+                       ['{"a":1,"b":"x"}']),
     "some other member": ({**names(a=INTEGER), "type": "object", "not": {"properties": {"a": ANY},
                            "additionalProperties": INTEGER}}, ['{"b":"x"}']),
     "too few unlike items": ({"type": "array", "uniqueItems": True, "minItems": 4, "items": names(a=BOOLEAN)},
@@ -110,6 +122,14 @@ def test_no_member_is_written_that_is_not_named(case):
     assert all(matches(wide, text) for text in (*written, *left_out))
     assert all(matches(narrow_, text) for text in written)
     assert not any(matches(narrow_, text) for text in left_out)
+
+
+@pytest.mark.parametrize("case", [case for case in CLOSED if "oneOf" in case])
+def test_false_leaves_out_the_members_of_other_branches(case):
+    schema, written, left_out = CLOSED[case]
+    closed = byte_compiler().compile_json_schema(schema, additional_properties=False)
+    assert all(matches(closed, text) for text in written)
+    assert not any(matches(closed, text) for text in left_out)
 
 
 @pytest.mark.parametrize("case", OPEN)

@@ -220,4 +220,4 @@ def _without_requirement(part: ObjectPart, name: str) -> ObjectPart:
     others: dict[str, Schema | None] = {**constrained_members}
     if part.additional is not None:
         others = {**dict.fromkeys(part.properties), name: None, **constrained_members}
-    return ObjectPart(others, part.additional)
+    return ObjectPart(others, part.additional, declares=part.declares)

@@ -112,7 +112,9 @@ def member_cases(
     for name in (*names, *(extra_names or ())):
         required = tuple(dict.fromkeys((*rest.required, name)))
         objects = (
-            rest.objects if obligation.schema is None else (*rest.objects, ObjectPart({name: obligation.schema}, None))
+            rest.objects
+            if obligation.schema is None
+            else (*rest.objects, ObjectPart({name: obligation.schema}, None, declares=False))
         )
         yield from member_cases(rest._replace(required=required, objects=objects), is_closed, contains, names_if_few)
     if extra_names is None:

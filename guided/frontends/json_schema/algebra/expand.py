@@ -344,9 +344,10 @@ class Expander:
         for part in shape.objects:
             if not part.patterns and part.additional is not None and part.additional.value is False:
                 return True
-        return self._is_closed_by_option(shape) and not any(part.patterns for part in shape.objects)
+        return self.is_closed_by_option(shape) and not any(part.patterns for part in shape.objects)
 
-    def _is_closed_by_option(self, shape: Shape) -> bool:
+    def is_closed_by_option(self, shape: Shape) -> bool:
+        """Whether the option forbids members that no keyword mentions."""
         if self._options.additional_properties is not False or not shape.constrains_objects or shape.values is not None:
             return False
         return all(part.additional is None for part in shape.objects)
@@ -374,7 +375,7 @@ class Expander:
         for names, ids in self.keys.classes(
             shape.name_schemas, sources, shape.member_names(), _pattern_location(shape)
         ):
-            if self._is_closed_by_option(shape):
+            if self.is_closed_by_option(shape):
                 containing_sources = (source for part in shape.objects for source, _ in part.patterns)
                 if not any(serial(source) in ids for source in containing_sources):
                     continue
@@ -395,10 +396,8 @@ class Expander:
         for shape in () if has_false(goal) else self.expand(goal).shapes:
             content: list[Node] = [*map(restrict, shape.patterns)]
             if shape.values is not None:
-                listed_strings = [
-                    value for value in shape.values if isinstance(value, str) and content_fits(value, shape)
-                ]
-                content.append(Alt(tuple(map(Text, listed_strings))))
+                listed = [value for value in shape.values if isinstance(value, str) and content_fits(value, shape)]
+                content.append(Alt(tuple(map(Text, listed))))
             elif (text_content := content_schema(shape)) is not None:
                 raise content_error(
                     text_content, "contentMediaType is not enforced for member names", "drop it from propertyNames"

@@ -94,7 +94,9 @@ class Negation:
 
     def without_member(self, source: Schema, name: str) -> Schema:
         """A schema for all values except objects with a member `name`."""
-        return self.derive(source, Shape(objects=(ObjectPart({name: self.make_empty_schema(source)}, None),)))
+        return self.derive(
+            source, Shape(objects=(ObjectPart({name: self.make_empty_schema(source)}, None, declares=False),))
+        )
 
     @property
     def is_used(self) -> bool:
@@ -186,7 +188,7 @@ class Negation:
             other = (
                 self.complement_of(member_schemas[name]) if name in member_schemas else self.make_empty_schema(source)
             )
-            yield Shape(types=("object",), objects=(ObjectPart({name: other}, None),))
+            yield Shape(types=("object",), objects=(ObjectPart({name: other}, None, declares=False),))
         for object_part in shape.objects:
             yield from self._object_cases(object_part, member_schemas)
         for names in shape.name_schemas:
@@ -233,12 +235,14 @@ class Negation:
                 and member is not None
                 and (other := self.complement_of(member)).value is not False
             ):
-                yield Shape(types=("object",), required=(name,), objects=(ObjectPart({name: other}, None),))
+                yield Shape(
+                    types=("object",), required=(name,), objects=(ObjectPart({name: other}, None, declares=False),)
+                )
         for source, member in part.patterns:
             if (other := self.complement_of(member)).value is not False:
                 yield Shape(types=("object",), some_members=(SomeMember(KeySet(sources=(source,)), other),))
         if part.additional is not None and (other := self.complement_of(part.additional)).value is not False:
-            declared_part = ObjectPart(dict.fromkeys(part.properties), None)
+            declared_part = ObjectPart(dict.fromkeys(part.properties), None, declares=False)
             keys = KeySet((), tuple(source for source, _ in part.patterns), frozenset(part.properties))
             yield Shape(types=("object",), objects=(declared_part,), some_members=(SomeMember(keys, other),))
 

@@ -117,12 +117,14 @@ class SomeMember:
 class ObjectPart:
     """Schemas of named members, of members whose names are in a set of names (`Source`), and of all others.
 
-    None means no requirement.
+    None means no requirement. `declares`: false for a part of a complement. It constrains members, but names none that
+    an object should have: in a branch of `oneOf`, the members of the other branches.
     """
 
     properties: Mapping[str, Schema | None]
     additional: Schema | None
     patterns: tuple[tuple[Source, Schema], ...] = ()
+    declares: bool = True
 
     def member_schemas(self, name: str, contains: Callable[[Source, str], bool]) -> list[Schema]:
         """The schemas for the member `name`. `contains` decides whether a name is in a set of names."""
@@ -200,6 +202,13 @@ class Shape(NamedTuple):
         for part in self.objects:
             names |= dict.fromkeys(part.properties)
         return names
+
+    def undeclared_names(self) -> dict[str, None]:
+        """The names that only parts of complements declare."""
+        if all(part.declares for part in self.objects):
+            return {}
+        declared_names = {name for part in self.objects if part.declares for name in part.properties}
+        return {name: None for name in self.properties() if name not in declared_names}
 
     def member_names(self) -> dict[str, None]:
         """The names that any part declares or requires."""

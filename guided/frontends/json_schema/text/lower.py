@@ -176,7 +176,9 @@ class Lowering:
         self.reasons.extend(expansion.reasons)
         location = goal[0].location if goal else ""
         nodes: list[Node] = []
-        shapes, string_groups = group_strings_by_patterns(expansion.shapes)
+        shapes, string_groups = group_strings_by_patterns(
+            self.notation.narrowing_at(level).declared_only(expansion.shapes, goal[0] if goal else self.root)
+        )
         for shape in shapes:
             nodes += self.texts_of(shape, location, level)
         nodes += [

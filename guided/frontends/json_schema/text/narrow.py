@@ -1,5 +1,5 @@
-"""Decides whether to leave out the members that a schema does not name, with the option
-`additional_properties="minimal"`. In: the requirements on an object or an item. Out: the decision.
+"""Decides which members to leave out that a schema does not name, with the options `additional_properties="minimal"`
+and False. In: the requirements on an object or an item. Out: the decision.
 
 This is decided when the shape of an object is written, not in the algebra. The algebra computes conjunctions,
 references and complements of the language that the schema means. Closing a schema before it is negated would allow
@@ -13,6 +13,10 @@ empty. Therefore an object stays open if
   usable if it has a finite value even if all objects in it are closed:
   `{"properties": {"a": {"$ref": "#"}}, "minProperties": 1}` has no value without other members;
 - it is an item of an array whose items must differ, and there might be too few different closed items.
+
+A branch of `oneOf` also excludes the other branches, so its shapes name their members: `{"a": 1, "b": 2}` matches a
+branch about `a` alone if `b` must be a Boolean in the other one. Such members are left out, too, unless the branch
+would have no value (`declared_only`).
 
 Cost: linear in the members; for `minProperties` and distinct items, also in the schemas below, to a fixed depth.
 """
@@ -40,7 +44,7 @@ _CONTAINERS = frozenset(("array", "object"))
 
 
 class Narrowing:
-    """Decides for one compilation. Unless the option is "minimal", nothing is left out."""
+    """Decides for one compilation. `is_enabled`: whether the option is "minimal"."""
 
     def __init__(self, expander: Expander, option: object) -> None:
         self._expander, self.is_enabled = expander, option == "minimal"
@@ -73,6 +77,40 @@ class Narrowing:
         ):
             return None
         return restricted_condition
+
+    def declared_only(self, shapes: Sequence[Shape], source: Schema) -> Sequence[Shape]:
+        """The shapes of a goal. If a shape's objects are closed, they have no members that only complements name.
+        Messages point to `source`.
+        """
+        self._goal_count = 0
+        return self._declared_only(shapes, source, _MAX_DEPTH)
+
+    def _declared_only(self, shapes: Sequence[Shape], source: Schema, depth: int) -> Sequence[Shape]:
+        out: list[Shape] = []
+        for shape in shapes:
+            names = shape.undeclared_names()
+            if not names or not self._may_close(shape):
+                out.append(shape)
+            elif names.keys().isdisjoint(shape.required):
+                out.append(self._without(shape, names, source, depth))
+        if len(out) < len(shapes):  # the others require such members
+            has_object = any("object" in shape.types and self._has_finite_in_shape(shape, depth - 1) for shape in out)
+            return out if has_object else shapes
+        return out
+
+    def _may_close(self, shape: Shape) -> bool:
+        if shape.values is not None or shape.formula is not None or "object" not in shape.types:
+            return False
+        return self._expander.is_closed_by_option(shape) or (self.is_enabled and not constrains_others(shape))
+
+    def _without(self, shape: Shape, names: Iterable[str], source: Schema, depth: int) -> Shape:
+        """The shape without members of these names, unless it would then have no value, or name no member."""
+        empty_schema = self._expander.reader.negation.make_empty_schema(source)
+        part = ObjectPart(dict.fromkeys(names, empty_schema), None, declares=False)
+        smaller_shape = shape.meet(Shape(objects=(part,)))
+        goals, low = self._named_goals(smaller_shape).values(), shape.member_window.low
+        is_possible = low <= len(shape.required) or sum(self._has_finite(goal, depth - 1) for goal in goals) >= low
+        return smaller_shape if goals and is_possible else shape
 
     def item(self, goal: Goal) -> Goal:
         """The goal of an item that must differ from the others. It stays open if closing it would leave few values."""
@@ -109,7 +147,8 @@ class Narrowing:
         self._goal_count += 1
         if depth == 0 or self._goal_count > _MAX_GOALS or has_false(goal):
             return ()
-        return self._expander.expand(goal).shapes
+        shapes = self._expander.expand(goal).shapes
+        return self._declared_only(shapes, goal[0], depth) if goal else shapes
 
     def _has_finite(self, goal: Goal, depth: int) -> bool:
         """Whether there is a finite value. There is none if a schema requires itself without end."""

@@ -10,7 +10,7 @@ Cost: linear in the members. `containers.py` and `member_tries.py` state their o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from guided.errors import LimitExceeded, UnsupportedError
@@ -144,7 +144,8 @@ def _conditional_text(lowering: Lowering, shape: Shape, location: str, level: in
     try:
         members = bind(shape, lowering.expander)
     except UnsupportedError:
-        cases = _case_by_case(lowering.expander, shape)
+        cases: Sequence[Shape] = _case_by_case(lowering.expander, shape)
+        cases = lowering.notation.narrowing_at(level).declared_only(cases, lowering.root)
         return union_of([node for case in cases for node in lowering.texts_of(case, location, level)])
     notation, condition, extras = lowering.notation, members.condition, members.extras
     goals = [[cell.goal for cell in cells] for cells in members.slots.values()]
