@@ -40,12 +40,22 @@ def reference_walk(name: str, seed: int) -> list[tuple[int, tuple[int, ...], int
     return out
 
 
+def open_rules(name: str, tokens: list[int]) -> list[str]:
+    """What errors name before each of the tokens."""
+    matcher, out = GrammarMatcher(EVERY_SPEC[name](GrammarCompiler(vocabulary()))), []
+    for token in tokens:
+        out.append(", ".join(matcher._open_rules(b"")[:3]))
+        assert matcher.accept_token(token)
+    return out
+
+
 @pytest.mark.parametrize("name", every(2, EVERY_SPEC))
 def test_an_interrupted_call_changes_no_later_result(name: str) -> None:
     """Each limit is reached at a different point. Every answer that is returned equals that of a grammar without
     limits.
     """
     walk, answers, failures = reference_walk(name, 7), 0, 0
+    places = open_rules(name, [token for token, *_ in walk])
     for work in WORK:
         try:
             grammar = EVERY_SPEC[name](GrammarCompiler(vocabulary(), limits=Limits(call_work=work)))
@@ -54,7 +64,7 @@ def test_an_interrupted_call_changes_no_later_result(name: str) -> None:
             continue
         for _ in range(2):
             matcher = GrammarMatcher(grammar)
-            for token, mask, least, budgeted in walk:
+            for (token, mask, least, budgeted), place in zip(walk, places, strict=True):
                 for ask, expected in (
                     (lambda: mask_of(matcher), mask),  # noqa: B023
                     (matcher.min_tokens_to_finish, least),
@@ -65,6 +75,7 @@ def test_an_interrupted_call_changes_no_later_result(name: str) -> None:
                         answers += 1
                     except guided.LimitExceeded as error:
                         assert error.limit == "call_work" and error.allowed == work
+                        assert error.place == place
                         failures += 1
                 steps = matcher.steps
                 try:
@@ -73,6 +84,16 @@ def test_an_interrupted_call_changes_no_later_result(name: str) -> None:
                     assert matcher.steps == steps
                     break
     assert answers > 0 and failures > 0
+
+
+def test_errors_name_the_open_rules() -> None:
+    schema = {"properties": {"a/b": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]{3,9}$"}}}}
+    grammar = GrammarCompiler(vocabulary(), limits=Limits(call_work=100)).compile_json_schema(schema)
+    matcher = GrammarMatcher(grammar)
+    for char in '{"a/b": ["x':
+        assert matcher.accept_string(char)
+    with pytest.raises(guided.LimitExceeded, match=r"> 100 \(at string of #/properties/a~1b/items\)"):
+        mask_of(matcher)
 
 
 def test_a_matcher_continues_after_another_one_has_failed() -> None:

@@ -254,7 +254,7 @@ void ComposedStates::open_rules(int32_t state, std::vector<std::string>& out) co
   for (const Spot& spot : spots(state)) {
     std::vector<std::string> part_rules;
     {
-      const StatesLock lock(part(spot.occurrence));
+      const std::lock_guard<std::mutex> lock(part(spot.occurrence).mutex());
       part(spot.occurrence).open_rules(spot.state, part_rules);
     }
     for (std::string& name : part_rules)

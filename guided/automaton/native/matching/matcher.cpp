@@ -9,6 +9,7 @@ namespace guided {
 
 namespace {
 constexpr int kSelectiveRounds = 4;  // after this many rounds, a call compiles all deferred rules, not only needed ones
+constexpr size_t kMaxPlaces = 3;     // the limit on rules that an error names
 constexpr int kMaxRounds = 256;  // the limit on rounds, because failures on other threads may break the states again
 }  // namespace
 
@@ -52,9 +53,25 @@ auto Matcher::run_repeatable(Work&& work) {
     } catch (const RulesNeeded& needed) {
       compiled_->compile_later(needed.later, round > kSelectiveRounds);
     } catch (const StatesBroken&) {
+    } catch (LimitFailure& failure) {
+      add_place(failure);
+      throw;
     }
   }
   throw std::runtime_error("calls on this grammar from other threads keep failing");
+}
+
+// The rules that are open before the call: they are where the limit was reached, or begin there.
+void Matcher::add_place(LimitFailure& failure) const {
+  std::vector<std::string> rules;
+  try {
+    const std::lock_guard<std::mutex> lock(states_->mutex());
+    states_->open_rules(state_, rules);  // only reads, which broken states still allow
+  } catch (const std::exception&) {
+    return;  // the failure matters more than its place
+  }
+  if (rules.size() > kMaxPlaces) rules.resize(kMaxPlaces);
+  for (const std::string& rule : rules) failure.rule += failure.rule.empty() ? rule : ", " + rule;
 }
 
 // ---- steps

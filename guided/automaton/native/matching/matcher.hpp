@@ -96,6 +96,7 @@ class Matcher {
   // if the states are broken.
   template <class Work>
   auto run_repeatable(Work&& work);
+  void add_place(LimitFailure& failure) const;
   static std::vector<int32_t> forced_from(States& states, int32_t state, size_t limit);
   std::pair<size_t, std::vector<uint8_t>> probe_states(std::string_view bytes);
   std::vector<std::pair<uint32_t, uint32_t>> characters_after(std::string_view bytes, std::string_view begun);
