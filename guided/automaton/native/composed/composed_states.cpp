@@ -62,8 +62,10 @@ void ComposedStates::read(int32_t state, std::string_view bytes, SpotSet& out) c
     if (current.empty()) return;
   }
   out.accepting |= accepting;
-  for (const Spot& spot : current)
+  for (const Spot& spot : current) {
+    const StatesLock lock(part(spot.occurrence));
     if (part(spot.occurrence).ends_token(spot.state)) out.spots.push_back(spot);
+  }
 }
 
 int32_t ComposedStates::intern(SpotSet&& set) {

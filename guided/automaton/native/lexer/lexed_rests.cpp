@@ -25,68 +25,85 @@ void LexemeEnds::add(std::vector<End>& ends, const End& end) {
 
 namespace {
 
-// Returns the bytes on the path to a node, and the states before and after each byte.
+// Returns the bytes on the path to a node.
 template <class Node>
-std::pair<std::string, std::vector<UnfinishedLexeme>> path_to(const std::vector<Node>& nodes, int32_t node) {
+std::string text_to(const std::vector<Node>& nodes, int32_t node) {
   std::string text;
-  std::vector<UnfinishedLexeme> path{nodes[node].unfinished};
-  for (int32_t n = node; nodes[n].parent >= 0; n = nodes[n].parent) {
-    text.push_back(static_cast<char>(nodes[n].byte));
-    path.push_back(nodes[nodes[n].parent].unfinished);
-  }
+  for (int32_t n = node; nodes[n].parent >= 0; n = nodes[n].parent) text.push_back(static_cast<char>(nodes[n].byte));
   std::ranges::reverse(text);
-  std::ranges::reverse(path);
-  return {std::move(text), std::move(path)};
+  return text;
 }
 
 }  // namespace
 
 // Records that a lexeme ends at a node. Returns false if no tokens spell its text.
 bool LexemeEnds::record_end(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
-  const auto [text, path] = path_to(nodes, node);
-  CallMeter::work(kEndSearchWork * static_cast<int64_t>(path.size()));
-  const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
-  if (tokens[0] >= kNever) return false;
+  const std::string text = text_to(nodes, node);
+  CallMeter::work(kEndSearchWork * static_cast<int64_t>(text.size() + 1));
+  const int64_t tokens = SafeWitnesses::tokens_of(text, vocabulary_)[0];
+  if (tokens >= kNever) return false;
   const LexemeState& state = lexemes_.state(nodes[node].unfinished.lexeme);
-  for (size_t k = 0; k < path.size(); ++k)
-    add(entry(path[k]).list,
-        {.label = state.label, .is_ignored = state.is_ignored, .tokens = tokens[k], .competing = pending});
+  add(entry(nodes[0].unfinished).list,
+      {.label = state.label, .is_ignored = state.is_ignored, .tokens = tokens, .competing = pending});
   return true;
 }
 
 // Records that a line (indentation.hpp) can end at a node. Returns whether it can still get any width, because a line
 // feed has just been read.
 bool LexemeEnds::record_line(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
-  const auto [text, path] = path_to(nodes, node);
+  const UnfinishedLexeme from = nodes[0].unfinished;
+  const std::string text = text_to(nodes, node);
   const int32_t width = lexemes_.indentation().width(lexemes_.state(nodes[node].unfinished.lexeme).label);
   const bool has_line_feed = text.find('\n') != std::string::npos;
-  int64_t& min_width = entry(path[0]).min_width;
-  min_width = std::min<int64_t>(min_width, has_line_feed ? 0 : std::max(0, lexemes_.state(path[0].lexeme).width));
+  Ends& out = entry(from);
+  out.min_width = std::min<int64_t>(out.min_width, has_line_feed ? 0 : std::max(0, lexemes_.state(from.lexeme).width));
   const bool ends_with_line_feed = !text.empty() && text.back() == '\n';
   if (!sure_texts_.may_follow_line(pending) || !(text.empty() || ends_with_line_feed)) return false;
-  for (size_t k = 0; k < path.size(); ++k) {
-    Ends& ends = entry(path[k]);
-    const std::string rest = text.substr(k);
-    if (std::ranges::any_of(ends.lines, [&](const Line& line) { return line.text == rest; })) continue;
-    ends.lines.push_back({rest, width});
-    ends.line_tokens.clear();
-  }
+  if (std::ranges::none_of(out.lines, [&](const Line& line) { return line.text == text; }))
+    out.lines.push_back({text, width});
   return ends_with_line_feed;
 }
 
-// Records that the lexeme at a node can end like `end`, for all nodes on the path to it.
-void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, const FreeEnd& end) {
-  const auto [bytes, path] = path_to(nodes, node);
-  const std::string text = bytes + end.text;
-  CallMeter::work(kEndSearchWork * static_cast<int64_t>(path.size() + text.size()));
-  const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text, vocabulary_);
-  for (size_t k = 0; k < path.size(); ++k) {
-    FreeEnd& out = free_ends_[pair_key(path[k].lexeme, path[k].competing)];
-    if (out.is_found()) continue;
-    out = end;
-    out.tokens = tokens[k] + end.demand.tokens;
-    out.text = text.substr(k);
+// Records that the lexeme at a node can end there, for all nodes on the path to it: their texts are suffixes.
+void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, FreeEnd end) {
+  const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text_to(nodes, node), vocabulary_);
+  CallMeter::work(kEndSearchWork * static_cast<int64_t>(2 * tokens.size()));
+  auto count = tokens.rbegin();
+  for (int32_t n = node; n >= 0; n = nodes[n].parent) {
+    end.tokens = *count++ + end.demand.tokens;
+    free_ends_[pair_key(nodes[n].unfinished.lexeme, nodes[n].unfinished.competing)] = end;
   }
+}
+
+// Records the ends that begun sure texts and separators lead to.
+void LexemeEnds::record_known_texts(UnfinishedLexeme from) {
+  const LexemeState& state = lexemes_.state(from.lexeme);
+  auto record = [&](const SafeWitnesses::Rests* rests) {
+    if (rests)
+      for (const std::string& rest : *rests) record_text(from, rest);
+  };
+  for (const LexemeState::Match& match : state.open_matches)
+    record(sure_texts_.rests_of_terminal(match.number, match.state));
+  for (const LexemeState::Match& match : state.keywords)
+    record(sure_texts_.rests_of_keyword(match.number, match.state));
+}
+
+// Records the end that a text leads to, if the lexeme may end there.
+void LexemeEnds::record_text(UnfinishedLexeme from, const std::string& text) {
+  CallMeter::work(kLookup * static_cast<int64_t>(text.size()));
+  UnfinishedLexeme last = from;
+  for (char c : text) {
+    const auto byte = static_cast<uint8_t>(c);
+    last = {lexemes_.step(last.lexeme, byte), competing_.advance(last.competing, byte)};
+    if (last.lexeme == kNoLexeme || last.competing == kDropped) return;
+  }
+  const LexemeState& state = lexemes_.state(last.lexeme);
+  const int64_t tokens = SafeWitnesses::tokens_of(text, vocabulary_)[0];
+  if (state.label == kNoTerminal || lexemes_.indentation().is_line(state.label) || tokens >= kNever) return;
+  add(entry(from).list, {.label = state.label,
+                         .is_ignored = state.is_ignored,
+                         .tokens = tokens,
+                         .competing = competing_.add(last.competing, last.lexeme)});
 }
 
 void LexemeEnds::add_memory(size_t bytes) {
@@ -103,13 +120,8 @@ const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
     const UnfinishedLexeme current = nodes[i].unfinished;
     CallMeter::work(kEndSearchWork);
     const LexemeState& state = lexemes_.state(current.lexeme);
-    const auto known_end = free_ends_.find(pair_key(current.lexeme, current.competing));
-    if (known_end != free_ends_.end() && known_end->second.is_found()) {
-      record_free_end(nodes, i, FreeEnd(known_end->second));
-      break;
-    }
     if (state.label != kNoTerminal && !lexemes_.indentation().is_line(state.label)) {
-      FreeEnd end{.label = state.label, .is_ignored = state.is_ignored, .text = ""};
+      FreeEnd end{.label = state.label, .is_ignored = state.is_ignored};
       const int32_t pending = competing_.add(current.competing, current.lexeme);
       end.demand = demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competing = pending});
       if (end.demand.tokens < kNever && end.demand.last == kWord) {
@@ -174,6 +186,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
         nodes.push_back({{lexeme, competing}, i, byte});
     });
   }
+  record_known_texts(from);
   Ends& out = entry(from);
   out.is_searched = true;
   add_memory(sizeof(Ends) + 64 + (out.list.size() + all.size()) * sizeof(End));
@@ -216,6 +229,12 @@ int64_t LexedRests::sure_distance(const Reading& reading) {
   for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
     const int32_t place = parse_paths_.after_lexeme(reading.place, end.label, end.is_ignored);
     if (place != kDead) best = std::min(best, end.tokens + sure_distance_at_boundary(place, end.competing));
+  }
+  if (ends_.sure_texts().all()) {  // tables use this bound, too
+    const LexemeEnds::FreeEnd& end = ends_.free_end(unfinished);
+    const int32_t place =
+        end.is_found() ? parse_paths_.after_lexeme(reading.place, end.label, end.is_ignored) : int32_t{kDead};
+    if (place != kDead) best = std::min(best, end.tokens + rest(place, end.demand.last));
   }
   if (!ends_.lines(unfinished).empty())
     places_.each_width(reading.place, static_cast<int32_t>(ends_.min_width(unfinished)), [&](int32_t width) {

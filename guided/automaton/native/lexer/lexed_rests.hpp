@@ -5,14 +5,18 @@
 // each state, a breadth-first search over bytes finds the texts that finish a lexeme. For each label, it records texts
 // until one after which at most one more token is needed before any text can follow.
 //
+// The search reads bytes in ascending order. So it finds the first of the shortest texts, in alphabetical order, and
+// the rest of such a text is what a search from a later state finds. Completions also contain sure texts and separators
+// (safe_witnesses.hpp), so a state records their rests, too. The results depend on the state alone, and a token that
+// begins a recorded text leads to a state that needs one token less.
+//
 // An unfinished newline may become a line of its current width or more. With another line feed, it may become a line of
 // any width. So only the text before the spaces is stored for a line: empty, or up to a line feed (safe_witnesses.hpp).
 //
 // Most lexemes can end so that any text can follow. `free_end` stops at the first end of this kind. If all terminals
 // have sure texts, one such end proves that there is a completion.
 //
-// Cost: a search visits at most kMaxLexerStates states. It records an end that it finds not only for the state at which
-// it began, but for all states on the path to the end.
+// Cost: a search visits at most kMaxLexerStates states.
 #pragma once
 
 #include <unordered_set>
@@ -42,13 +46,12 @@ class LexemeEnds {
     std::string text;  // written before the spaces
     int32_t width;     // the width of the line after `text`
   };
-  // An end after which any text can follow. `text` finishes the lexeme.
+  // An end after which any text can follow.
   struct FreeEnd {
     int32_t label = kNoTerminal;
     bool is_ignored = false;
     Demand demand = {};
-    int64_t tokens = kNever;  // of `text` and `demand`; kNever: no such end was found
-    std::string text;
+    int64_t tokens = kNever;  // of the text that finishes the lexeme, and of `demand`; kNever: no such end was found
     bool is_found() const { return tokens < kNever; }
   };
   LexemeEnds(Lexemes& lexemes, CompetingTerminals& competing, SafeWitnesses& sure_texts,
@@ -91,9 +94,11 @@ class LexemeEnds {
   };
   Ends& entry(UnfinishedLexeme unfinished) { return ends_[pair_key(unfinished.lexeme, unfinished.competing)]; }
   static void add(std::vector<End>& ends, const End& end);
-  void record_free_end(const std::vector<Node>& nodes, int32_t node, const FreeEnd& end);
+  void record_free_end(const std::vector<Node>& nodes, int32_t node, FreeEnd end);
   bool record_end(const std::vector<Node>& nodes, int32_t node, int32_t pending);
   bool record_line(const std::vector<Node>& nodes, int32_t node, int32_t pending);
+  void record_known_texts(UnfinishedLexeme from);
+  void record_text(UnfinishedLexeme from, const std::string& text);
   Lexemes& lexemes_;
   CompetingTerminals& competing_;
   SafeWitnesses& sure_texts_;
@@ -115,7 +120,8 @@ class LexemeEnds {
 // The distance is an upper bound on the length of the shortest completion. It is consistent: the distance of each
 // reading on a known completion is at most the number of tokens of the rest of this completion. So the first token of a
 // completion lowers the distance, and the mask for a budget of at least the distance is never empty. When states are
-// renewed, completions are carried over, because a new search could find a longer completion.
+// renewed, completions are carried over, because a new search could find a longer completion. A search also stops at
+// completions that earlier searches have found, so the distance may depend on earlier outputs.
 //
 // Cost: with sure texts, a look-up for each terminal that a lexeme may become. A search that visits more than
 // kMaxReadings readings fails with an error, because it has no answer.

@@ -178,10 +178,17 @@ std::vector<int32_t> LexedStates::walk_mask(int32_t state) {
   return out;
 }
 
+int32_t LexedStates::token_ended(int32_t state) {
+  if (vocabulary_->byte_complete) return state;
+  const StatesLock lock(*this);
+  return ends_token(state) ? state : static_cast<int32_t>(kDead);
+}
+
 // ---- looking ahead
 int32_t LexedStates::step(int32_t state, uint8_t byte) {
   const int32_t next = parse_paths_.step(state, byte);
-  return rests_.viable(next) ? next : static_cast<int32_t>(kDead);
+  // If some byte is no token, an output may continue inside a token although no token begins there.
+  return !vocabulary_->byte_complete || rests_.viable(next) ? next : static_cast<int32_t>(kDead);
 }
 
 int32_t LexedStates::step_control(int32_t state, int32_t token) {

@@ -62,6 +62,8 @@ class LexedStates final : public States {
   std::vector<int32_t> shortest(int32_t state, size_t limit) override;
   std::vector<int32_t> walk_mask(int32_t state) override;
   std::mutex& mutex() override { return lexer_->mutex; }
+  int32_t token_ended(int32_t state) override;
+  bool ends_token(int32_t state) override { return vocabulary_->byte_complete || rests_.viable(state); }
   int32_t step(int32_t state, uint8_t byte) override;
   int32_t step_control(int32_t state, int32_t token) override;
   ByteSet bytes(int32_t state) const override { return parse_paths_.bytes(state); }

@@ -52,9 +52,32 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
     guesses_.push_back(weights_[t] < kNever ? weights_[t] : kGuess);
     if (!texts_[t].empty()) enduring_.add_text(t, texts_[t]);
   }
+  store_rests();
   weights_.resize(symbols, kNever);
   guesses_.resize(symbols, kNever);
   if (lexemes_.indentation().is_given) find_lines(symbols);
+}
+
+void SafeWitnesses::store_rests() {
+  auto store = [&](int32_t number, TerminalAutomaton& automaton, const std::string& text) {
+    int32_t state = automaton.start();
+    for (size_t i = 1; i < text.size(); ++i) {
+      if (state = automaton.step(state, static_cast<uint8_t>(text[i - 1])); state == kDead) return;
+      Rests& rests = rests_[pair_key(number, state)];
+      if (std::string rest = text.substr(i); std::ranges::find(rests, rest) == rests.end())
+        rests.push_back(std::move(rest));
+    }
+  };
+  for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
+    TerminalAutomaton& automaton = lexemes_.terminals()[t].automaton;
+    store(t, automaton, texts_[t]);
+    if (lexemes_.terminals()[t].is_ignored)
+      for (const Separator& separator : separators_) store(t, automaton, separator.text);
+  }
+  for (int32_t k = 0; k < static_cast<int32_t>(lexemes_.keywords().size()); ++k) {
+    LexerKeyword& keyword = lexemes_.keywords()[k];
+    store(~k, keyword.automaton, texts_[keyword.terminal]);
+  }
 }
 
 // Computes `weights_`. Drops the texts that need a separator and have none.

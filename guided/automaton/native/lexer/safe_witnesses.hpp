@@ -76,6 +76,10 @@ class SafeWitnesses {
   // Whether a terminal has a sure text that can be written at once, and no competing terminal remains that could match
   // after it.
   bool can_follow(int32_t competing, int32_t terminal);
+  // The rests of sure texts and separators whose beginnings leave a terminal or keyword in this state.
+  using Rests = std::vector<std::string>;
+  const Rests* rests_of_terminal(int32_t terminal, int32_t state) const { return find_rests(terminal, state); }
+  const Rests* rests_of_keyword(int32_t keyword, int32_t state) const { return find_rests(~keyword, state); }
   // By offset in `text`: the minimum number of tokens that spell the rest of `text`; kNever if no tokens do.
   static std::vector<int64_t> tokens_of(std::string_view text, const TokenVocabulary& vocabulary);
 
@@ -93,6 +97,11 @@ class SafeWitnesses {
     std::vector<Unended> unended;
     std::vector<uint8_t> is_valid;  // by the terminal that was read last; the last element: after any terminal
   };
+  const Rests* find_rests(int32_t number, int32_t state) const {
+    const auto it = rests_.find(pair_key(number, state));
+    return it == rests_.end() ? nullptr : &it->second;
+  }
+  void store_rests();
   std::vector<std::string> find_texts(int32_t terminal, size_t max_texts);
   std::vector<std::string> find_texts(int32_t terminal, size_t max_texts, size_t max_states, int max_per_state,
                                       bool& is_cut);
@@ -126,9 +135,10 @@ class SafeWitnesses {
   std::unordered_map<uint64_t, bool> follows_directly_;
   EnduringCompetitors enduring_;
   bool all_sure_ = true;
-  std::vector<std::string> texts_;     // by terminal; empty: no sure text, or a control token
-  std::vector<Separator> separators_;  // in ascending order of tokens
-  int64_t steps_left_ = 0;             // of the search for harmless separators
+  std::vector<std::string> texts_;             // by terminal; empty: no sure text, or a control token
+  std::vector<Separator> separators_;          // in ascending order of tokens
+  std::unordered_map<uint64_t, Rests> rests_;  // by the number of a terminal, or ~ the number of a keyword, and state
+  int64_t steps_left_ = 0;                     // of the search for harmless separators
   std::vector<int64_t> weights_, guesses_;
   std::unordered_map<uint64_t, Demand> demands_;
   SureLines lines_;

@@ -77,7 +77,7 @@ class States {
   virtual CharClasses loops(int32_t) { return 0; }
   virtual std::vector<int32_t> controls(int32_t state) const = 0;  // control tokens that may come next
   // Whether a token may end in the state: whether whole tokens lead from there to an end (Position::boundary).
-  virtual bool ends_token(int32_t state) const {
+  virtual bool ends_token(int32_t state) {
     static_cast<void>(state);
     return true;
   }

@@ -53,7 +53,7 @@ class Workspace final : public States {
     return arena.config(state).bytes;
   }
   std::vector<int32_t> controls(int32_t state) const override;
-  bool ends_token(int32_t state) const override { return at_boundary(arena, state); }
+  bool ends_token(int32_t state) override { return at_boundary(arena, state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
   std::vector<int32_t> character_key(int32_t state, int steps) override;
   bool full() const override { return arena.is_full(); }
