@@ -123,7 +123,8 @@ def parse_json(text: str, file: str, subject: str, span: tuple[int, int] | None 
         return load_json(text[start:end])
     except json.JSONDecodeError as error:
         problem = syntax_error(error, subject)
-        message, hint, location = problem.message, problem.hint, (problem.span[0] + start, problem.span[1] + start)
+        message, hint = problem.message, problem.hint if error.doc.strip() else ""
+        location = (problem.span[0] + start, problem.span[1] + start)
     except SpecError as error:
         message, hint = f"{error.message}, at {error.pointer}", error.hint
         location = (error.span[0] + start, error.span[1] + start)
