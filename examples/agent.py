@@ -55,13 +55,8 @@ def calculate(left: float, operator: Literal["+", "-", "*", "/"], right: float) 
             return left / right
 
 
-def main() -> None:
-    """Run the command; see the module docstring."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("questions", nargs="*", metavar="QUESTION", default=QUESTIONS)
-    parser.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a name or a GGUF file (%(default)s)")
-    parser.add_argument("--call", action="store_true", help="the model must call a function first")
-    arguments = parser.parse_args()
+def run(arguments: argparse.Namespace) -> None:
+    """Answer the questions."""
     choice = "required" if arguments.call else "auto"
     engine = guided.Engine.from_pretrained(arguments.model)
     for question in arguments.questions:
@@ -73,6 +68,18 @@ def main() -> None:
                 case guided.CallResult(call):
                     print(f"  {call.name}({call.text}) -> {call.result}")
         print("\n")
+
+
+def main() -> None:
+    """Run the command; see the module docstring."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("questions", nargs="*", metavar="QUESTION", default=QUESTIONS)
+    parser.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a name or a GGUF file (%(default)s)")
+    parser.add_argument("--call", action="store_true", help="the model must call a function first")
+    try:
+        run(parser.parse_args())
+    except guided.GuidedError as error:  # for example, the model cannot be fetched
+        parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 if __name__ == "__main__":

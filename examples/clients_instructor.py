@@ -1,4 +1,4 @@
-"""instructor against `guided serve`: an object, a stream of partial objects, tool calls, and an error.
+"""instructor against `guided serve`: an object, a stream of partial objects, tool calls, several objects, and an error.
 
 pip install instructor; then, while a server runs: python examples/clients_instructor.py
 It imports clients_types.py, which must be in the same folder.
@@ -10,6 +10,7 @@ import instructor
 from clients_types import KEY, MODEL, TOKENS, URL, Refused, Water, Weather
 from instructor.core import InstructorRetryException
 from openai import BadRequestError, OpenAI
+from pydantic import BaseModel, Field
 
 server = OpenAI(base_url=URL, api_key=KEY, max_retries=0)
 ask = {"model": MODEL, "max_tokens": TOKENS, "seed": 3, "max_retries": 0}  # no answer needs a retry
@@ -38,11 +39,19 @@ partials = list(
 assert len(partials) > 1
 print(f"stream: {partials[-1]!r}")
 
-# The model writes any number of objects. Each is yielded as soon as it is complete.
-several = client.chat.completions.create_iterable(
-    **ask, messages=question("What is the weather in Cairo and in Khartoum?"), response_model=Weather
+
+# `create_iterable` is no alternative: its schema does not require the list, so the model may write {}, which instructor
+# reads as one of the objects.
+class Forecast(BaseModel):
+    """The weather in several places."""
+
+    places: list[Weather] = Field(min_length=1, max_length=4)
+
+
+forecast = client.chat.completions.create(
+    **ask, messages=question("What is the weather in Cairo and in Khartoum?"), response_model=Forecast
 )
-print(f"several: {list(several)!r}")
+print(f"several: {forecast.places!r}")
 
 try:
     client.chat.completions.create(**ask, messages=question("What?"), response_model=Refused)

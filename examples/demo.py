@@ -80,7 +80,10 @@ def main() -> int:
     torch.set_num_threads(arguments.threads)
 
     start = time.perf_counter()
-    engine = guided.Engine.from_pretrained(arguments.model)
+    try:
+        engine = guided.Engine.from_pretrained(arguments.model)
+    except guided.GuidedError as error:  # for example, the model cannot be fetched
+        parser.exit(2, f"{parser.prog}: {error}\n")
     took = time.perf_counter() - start
     note(f"{arguments.model}, loaded in {took:.1f} s; PyTorch runs on {arguments.threads} thread(s)")
 

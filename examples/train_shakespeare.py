@@ -131,19 +131,49 @@ def write(model: GPT, tokens: list[int], directory: Path) -> None:
     save_file(turned, directory / "model.safetensors", metadata={"format": "pt"})
 
 
-def main() -> None:
-    """Run the command: train, and write the model."""
-    parser = argparse.ArgumentParser(description="Train a character-level GPT on a text.")
+def positive(text: str) -> int:
+    """The value of an option that is a positive integer."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
+    return int(text)
+
+
+def read_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line. Ends the process with a message if sizes do not fit each other."""
     parser.add_argument("text", type=Path)
     parser.add_argument("--out", type=Path, default=Path("shakespeare"), help="the directory to write (%(default)s)")
     for name, value in (("layers", 4), ("dim", 128), ("heads", 4), ("context", 256), ("steps", 3000), ("batch", 12)):
-        parser.add_argument(f"--{name}", type=int, default=value, help="(%(default)s)")
+        parser.add_argument(f"--{name}", type=positive, default=value, help="(%(default)s)")
     parser.add_argument("--rate", type=float, default=3e-3, help="the learning rate (%(default)s)")
-    parser.add_argument("--threads", type=int, help="number of PyTorch's threads (PyTorch's default)")
-    a = parser.parse_args()
+    parser.add_argument("--threads", type=positive, help="number of PyTorch's threads (PyTorch's default)")
+    arguments = parser.parse_args()
+    if arguments.dim % arguments.heads:
+        parser.error(f"--dim must be a multiple of --heads, but is {arguments.dim} for {arguments.heads} heads")
+    if not 0 < arguments.rate < math.inf:
+        parser.error(f"--rate must be a positive number, not {arguments.rate}")
+    return arguments
+
+
+def read_text(path: Path, context: int) -> bytes:
+    """The text. ValueError if a tenth of it, which is for validation, is not longer than the context."""
+    data, least = path.read_bytes(), 10 * context + 1
+    if len(data) < least:
+        hint = "use a longer text, or a smaller --context"
+        raise ValueError(f"{path} has {len(data)} bytes, but a context of {context} needs {least:,} or more: {hint}")
+    return data
+
+
+def main() -> None:
+    """Run the command: train, and write the model."""
+    parser = argparse.ArgumentParser(description="Train a character-level GPT on a text.")
+    a = read_arguments(parser)
+    try:
+        data = read_text(a.text, a.context)
+        a.out.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     if a.threads:
         torch.set_num_threads(a.threads)
-    data = a.text.read_bytes()
     tokens = sorted(set(data))
     table = torch.zeros(256, dtype=torch.int64)
     table[torch.tensor(tokens)] = torch.arange(len(tokens))

@@ -114,3 +114,15 @@ def test_control_tokens_need_permission_of_the_command_line(tmp_path):
     assert all("allow_special_tokens" in answer["error"]["message"] for answer in asking)
     allowed, _ = batch(tmp_path, named, "--allow-special-tokens")
     assert not any("error" in answer for answer in allowed)
+
+
+def test_a_number_of_a_line_without_an_id_that_is_the_id_of_another_line(tmp_path):
+    lines = [{"prompt": "a", "id": 2}, {"prompt": "a"}, {"prompt": "a"}, {"prompt": "a", "id": 3}]
+    answers, err = batch(tmp_path, lines, "--choice", "yes", code=1)
+    assert ["error" in answer for answer in answers] == [False, True, False, True]
+    message = "the line has no id, so its id is its number, but line 1 has the same id 2"
+    assert (
+        f"line 2: {message}\nhint: give every line an id, or none\n" in err
+    )  # and no caret: there is no place to mark
+    assert "line 4: line 3 has the same id 3: it has no id, so its id is its number" in err
+    assert '    {"prompt": "a", "id": 3}\n                    ^^^^^^^\nhint: give every line an id, or none' in err

@@ -86,20 +86,55 @@ def test_a_budget(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("[1, 2", "line 2 is not JSON"),
-        ('{"ids": [1]}', 'line 2 is \'{"ids": [1]}\'; a line must be an array of token ids, or an object {"tokens"'),
-        ("[1, true]", "line 2 is '[1, true]'"),
-        ("[1.0]", "line 2 is"),
-        (f"[{2**63}]", "line 2 is"),
-        ('"ab"', "line 2 is"),
-        ("[" * 100_000, "line 2 is not JSON"),
-        ('{"tokens": [97], "tokens": [98]}', "line 2: the key 'tokens' is written twice in one object"),
+        ("[1, 2", "the line is not JSON: expecting ',' delimiter (FILE, line 2, column 6)"),
+        ("{'tokens': [1]}", "hint: JSON writes strings and names in double quotes"),
+        (
+            '{"ids": [1]}',
+            'the line is no output (FILE, line 2, column 1)\n    {"ids": [1]}\n    ^^^^^^^^^^^^\nhint: a line',
+        ),
+        ("[1, true]", "the line is no output"),
+        ("[1.0]", "the line is no output"),
+        (f"[{2**63}]", "the line is no output"),
+        (f"[{'1' * 5000}]", "an integer in the line has more than 4,300 digits (FILE, line 2, column 1)"),
+        ('"ab"', "the line is no output"),
+        ('{"results": []}', "the line is no output"),
+        ('{"results": [{"tokens": [97]}, {"text": "a"}]}', "the line is no output"),
+        ('[{"tokens": [97]}, [97]]', "the line is no output"),
+        ('{"text": "a", "tokens": [97], "forced": false}', "the line is no output"),
+        ('{"error": "no"}', "the line is no output"),
+        ("[" * 100_000, "the line has more nested arrays and objects than Python reads (FILE, line 2, column 1)"),
+        (
+            '{"tokens": [97], "tokens": [98]}',
+            "the key 'tokens' is written twice in one object, at /tokens (FILE, line 2, column 18)",
+        ),
     ],
 )
 def test_lines_that_are_no_output(tmp_path, line, message):
-    code, out, err = run("verify", "--regex", "ab", "--ids", ids_file(tmp_path, [97], line))
+    file = ids_file(tmp_path, [97], line, [97])
+    code, out, err = run("verify", "--regex", "ab", "--ids", file)
     assert code == 2 and not out
-    assert message in err
+    assert message.replace("FILE", file) in err
+
+
+def test_each_line_of_a_batch_is_read(tmp_path):
+    """A line holds a result, several results, or an error, which has no output."""
+    failure = {"id": "b", "line": 2, "request": "d", "error": {"type": "SpecError", "message": "no such rule"}}
+    several = {"id": "c", "line": 3, "request": "e", "results": [{"tokens": [97]}, {"tokens": [98]}]}
+    file = ids_file(tmp_path, {"id": "a", "tokens": [97, 98]}, failure, several, [{"tokens": [97, 98]}, {"tokens": []}])
+    got = run_json("verify", "--regex", "ab", "--ids", file, code=1)
+    assert [(one["name"], one["allowed"]) for one in got["outputs"]] == [
+        ("line 1", True), ("line 3, result 1", True), ("line 3, result 2", False),
+        ("line 4, result 1", True), ("line 4, result 2", True),
+    ]  # fmt: skip
+    assert got["failed"] == [{"name": "line 2", "error": failure["error"]}]
+    code, out, err = run("verify", "--regex", "ab", "--ids", ids_file(tmp_path, failure, [97, 98]))
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "line 2: all 2 tokens are allowed; the output is complete",
+        "line 1: the request failed, so there is no output: no such rule",
+    ]
+    code, out, err = run("verify", "--regex", "ab", "--ids", ids_file(tmp_path, failure, failure))
+    assert code == 2 and not out and "contains no outputs; all 2 requests in it failed" in err
 
 
 def test_bad_input(tmp_path):
@@ -107,7 +142,11 @@ def test_bad_input(tmp_path):
     assert "contains no outputs" in run("verify", "--regex", "a", "--ids", ids_file(tmp_path, ""))[2]
     (tmp_path / "r.json").write_text('{"u:a": {"type": "null", "type": "null"}}')
     error = run("verify", "--schema", "{}", "--text", "1", "--registry", str(tmp_path / "r.json"))[2]
-    assert "r.json: the key 'type' is written twice in one object, at /u:a/type" in error
+    assert f"the key 'type' is written twice in one object, at /u:a/type ({tmp_path / 'r.json'}, line 1" in error
+    (tmp_path / "r.json").write_text("{\n  'u:a': {}}")
+    error = run("verify", "--schema", "{}", "--text", "1", "--registry", str(tmp_path / "r.json"))[2]
+    assert f"the file of --registry is not JSON: expecting property name enclosed in double quotes ({tmp_path}" in error
+    assert "line 2, column 3)\n      'u:a': {}}\n      ^\nhint: JSON writes strings and names in double quotes" in error
     assert "cannot read nowhere" in run("verify", "--regex", "a", "--ids", "nowhere")[2]
     assert "text 1 is not UTF-8 text" in run("verify", "--regex", "a", "--text", "\udcff")[2]
     assert "-1 is less than 0" in run("verify", "--regex", "a", "--text", "a", "--max-tokens", "-1")[2]

@@ -148,7 +148,7 @@ EXAMPLES = {
         r"refused: response_format\.json_schema\.schema/properties/name/pattern (?s:.*)unterminated subpattern(?s:.*)",
     ),
     "instructor": (
-        rf"object: {WATER}", rf"calls: {WATER}", rf"stream: {WATER}", rf"several: \[(?:{WEATHER})?.*\]",
+        rf"object: {WATER}", rf"calls: {WATER}", rf"stream: {WATER}", rf"several: \[{WEATHER}(?:, {WEATHER}){{0,3}}\]",
         REFUSED,
     ),
     "langchain": (

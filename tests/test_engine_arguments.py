@@ -63,6 +63,22 @@ def test_ids_before_a_prompt_must_be_tokens(id: Any) -> None:
     assert Engine(MODEL, VOCABULARY, bos=[0, 257]).encode_prompt("a") == [0, 257, 97]
 
 
+@pytest.mark.parametrize("engine", [WITH_SYSTEM, PLAIN])
+@pytest.mark.parametrize("choices", [["yes", "no"], ("yes",)])
+def test_a_choice_is_not_a_prompt(engine: Engine, choices: Any) -> None:
+    for call in (engine.generate, engine.encode_prompt, lambda prompt: next(engine.stream(prompt, "Is it?"))):
+        with pytest.raises(guided.GuidedError, match=r"not a list of strings such as .*'yes'") as caught:
+            call(choices)
+        assert caught.value.hint.startswith("the first argument is the prompt, and the second is the constraint")
+
+
+@pytest.mark.parametrize("choices", [{"yes", "no"}, frozenset(("yes",)), {"yes": 1}.keys(), set()])
+def test_a_set_is_not_a_choice(choices: Any) -> None:
+    with pytest.raises(guided.SpecError, match="a set has no order") as caught:
+        PLAIN.generate("a", choices, max_tokens=4)
+    assert caught.value.hint.startswith("pass a list of strings")
+
+
 WRONG_CONVERSATIONS = (
     [],
     ["a"],

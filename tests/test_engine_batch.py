@@ -213,7 +213,12 @@ def test_a_batch_that_is_shown_counts_tokens(monkeypatch, each):
         (bytearray(b"abc"), "not bytes: decode the bytes"),
         (None, "a prompt must be text, messages or token ids, not None"),
         (12, "a prompt must be text, messages or token ids, not 12"),
-        ({"role": "user", "content": "x"}, "a prompt must be text, messages or token ids, not {'role'"),
+        ({"role": "user", "content": "x"}, "not {'role': 'user', 'content': 'x'}: put a single message into a list"),
+        (
+            {"type": "string"},
+            "not {'type': 'string'}: the first argument is the prompt, and the second is the",
+        ),
+        (int, "not <class 'int'>: the first argument is the prompt"),
     ],
 )
 def test_invalid_prompts(prompt, message):

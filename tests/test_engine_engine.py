@@ -263,7 +263,7 @@ def test_the_context_bounds_the_budget():
         ([97] * 160, None, {}, GuidedError, "the prompt has 160 tokens, but the model's context holds 160 including"),
         ([{"role": "user"}], None, {}, GuidedError, "message 0 is not of the form"),
         ([97, {"role": "user", "content": "a"}], None, {}, GuidedError, "message 0 is not of the form"),
-        (["a", "b"], None, {}, GuidedError, "message 0 is not of the form"),
+        (["a", "b"], None, {}, GuidedError, "not a list of strings such as"),
         ("a", "(b", {}, SpecError, None),
         ("a", '{"type": "object"}', {}, SpecError, "hint: pass json.loads"),
         ("a", ["x", 1], {}, SpecError, "a list is a choice of strings"),

@@ -67,6 +67,54 @@ def test_it_learns_more_than_pairs_of_characters(script, tmp_path, monkeypatch, 
     assert engine.generate("the cat sat on", max_tokens=12).text == " the mat, an"
 
 
+@pytest.mark.parametrize(
+    ("length", "options", "message"),
+    [
+        (
+            0,
+            [],
+            "text.txt has 0 bytes, but a context of 16 needs 161 or more: use a longer text, or a smaller --context",
+        ),
+        (160, [], "text.txt has 160 bytes, but a context of 16 needs 161 or more"),
+        (161, ["--dim", "15", "--heads", "2"], "--dim must be a multiple of --heads, but is 15 for 2 heads"),
+        (161, ["--heads", "0"], "argument --heads: 0 is not a positive integer"),
+        (161, ["--steps", "0"], "argument --steps: 0 is not a positive integer"),
+        (161, ["--batch", "-1"], "argument --batch: -1 is not a positive integer"),
+        (161, ["--rate", "nan"], "--rate must be a positive number, not nan"),
+        (None, [], "No such file or directory"),
+        (161, ["--out", "text.txt"], "File exists"),
+        (161, [], ""),
+    ],
+)
+def test_arguments_of_the_training(script, length, options, message, tmp_path, monkeypatch, capsys) -> None:
+    """Bad input ends with a message and writes nothing. The shortest text that fits its context is enough."""
+    pytest.importorskip("safetensors")
+    monkeypatch.chdir(tmp_path)
+    if length is not None:
+        Path("text.txt").write_text(("ab" * length)[:length])
+    sizes = ("--layers", "1", "--dim", "8", "--heads", "2", "--context", "16", "--steps", "1", "--out", "model")
+    monkeypatch.setattr(sys, "argv", ["train", "text.txt", *sizes, *options])
+    if not message:
+        script.main()
+        assert Path("model", "config.json").exists()
+        return
+    with pytest.raises(SystemExit) as ended:
+        script.main()
+    told = capsys.readouterr()
+    assert ended.value.code == 2 and not told.out
+    assert told.err.splitlines()[-1].startswith("train: error: ") and message in told.err.splitlines()[-1]
+    assert not Path("model").exists()
+
+
+@pytest.mark.parametrize("name", ["agent", "demo"])
+def test_a_model_that_is_missing(name, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--model", str(tmp_path / "none.gguf")])
+    with pytest.raises(SystemExit) as ended:
+        load(ROOT / "examples" / f"{name}.py").main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"{name}: ")
+
+
 @pytest.mark.model
 def test_the_record_of_the_demo_is_right(capsys) -> None:
     path = weights_of(SMOLLM2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import codecs
 import json
 import re
 from pathlib import Path
@@ -227,9 +228,11 @@ def test_specifications_that_the_vocabulary_cannot_write(path, body, param, code
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        (b"", "not JSON"),
-        (b'{"prompt": "a"', "not JSON"),
-        (b'{"prompt": "\xff"}', "not JSON"),
+        (b"", "the body is not JSON: it is empty"),
+        (b'{"prompt": "a"', "the body is not JSON: expecting ',' delimiter (line 1, column 15)"),
+        (b'{"prompt": "a",}', "hint: remove the comma before the bracket"),
+        (b'{"prompt": "\xff"}', "the body is not JSON: it is not UTF-8 text (byte 0xff at offset 12)"),
+        (b'\xef\xbb\xbf\xef\xbb\xbf{"prompt": "a"}', "this is a byte order mark"),
         (b'{"prompt": "\xed\xa0\x80"}', "not JSON"),
         (b'{"prompt": "a", "temperature": NaN}', "NaN is not a finite number"),
         (b'{"prompt": "a", "temperature": 1e999}', "1e999 is not a finite number"),
@@ -250,6 +253,31 @@ def test_bodies_that_are_no_requests(sent, message):
                 assert message in answer.json()["error"]["message"], path
             pair = await http.post("/tokenize", content=rb'{"prompt": "\ud83d\ude00"}')
             assert pair.json()["count"] == 4, "a whole pair is a character"
+            marked = await http.post("/tokenize", content=codecs.BOM_UTF8 + b'{"prompt": "abc"}')
+            assert marked.json()["count"] == 3, "a byte order mark is no part of the body"
+
+    asyncio.run(whole())
+
+
+def test_a_conversation_that_does_not_fit_is_not_truncated():
+    async def whole():
+        async with served() as (_, http):
+            for length, status in ((5, 200), (5000, 400)):
+                body = {"input": "a" * length, "truncation": "auto", "max_output_tokens": 1}
+                answer = await http.post("/v1/responses", json=body)
+                assert answer.status_code == status, answer.text
+            assert answer.json()["error"]["code"] == "context_length_exceeded"
+
+    asyncio.run(whole())
+
+
+def test_a_method_that_a_route_does_not_support():
+    async def whole():
+        async with served() as (_, http):
+            answer = await http.get("/v1/completions")
+            error = answer.json()["error"]
+            assert (answer.status_code, error["type"]) == (405, "BadRequestError")
+            assert (error["code"], answer.headers["allow"]) == ("method_not_allowed", "POST")
 
     asyncio.run(whole())
 

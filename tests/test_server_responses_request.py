@@ -112,8 +112,9 @@ def test_numbers_are_those_of_a_conversation():
         ({"n": True}, "n", "one answer"),
         ({"logprobs": True}, "logprobs", "include="),
         ({"top_logprobs": 2}, "top_logprobs", "include="),
-        ({"include": ["reasoning.encrypted_content"]}, "include.0", "message.output_text.logprobs"),
-        ({"truncation": "auto"}, "truncation", "disabled"),
+        ({"top_logprobs": 2, "include": ["reasoning.encrypted_content"]}, "top_logprobs", "include="),
+        ({"include": ["file_search_call.results"]}, "include.0", "message.output_text.logprobs"),
+        ({"truncation": "always"}, "truncation", "disabled"),
         ({"service_tier": "priority"}, "service_tier", "default"),
         ({"reasoning": {"summary": "auto"}}, "reasoning.summary", "None"),
         ({"text": {"verbosity": "low"}}, "text.verbosity", "medium"),
@@ -158,14 +159,17 @@ def test_refusals_have_a_location_and_a_hint(body, param, message):
     [
         {"previous_response_id": None, "conversation": None, "background": False, "prompt": None, "n": 1},
         {"store": True, "service_tier": "auto", "truncation": "disabled", "prompt_cache_key": "k", "user": "u"},
+        {"truncation": "auto", "include": ["reasoning.encrypted_content"]},
         {"reasoning": {}, "include": [], "max_tool_calls": None, "stream_options": {"include_obfuscation": False},
             "stream": True},
     ],
 )  # fmt: skip
 def test_fields_without_effect_are_accepted(body):
     asked = read(**body)
-    assert asked.to_chat_request().messages[0].content == "x"
-    assert asked.echoed_fields()["store"] is False
+    chat = asked.to_chat_request()
+    assert chat.messages[0].content == "x" and chat.top is None
+    echoed = asked.echoed_fields()
+    assert (echoed["store"], echoed["truncation"]) == (False, "disabled")  # what the server does
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from guided.cli.kinds import as_flags
-from guided.errors import BudgetError, GuidedError, GuidedWarning, fields_of
+from guided.errors import BudgetError, GuidedError, GuidedWarning, SpecError, fields_of
+from guided.frontends.json_schema.documents.source_spans import syntax_error
+from guided.frontends.json_schema.documents.values import load_json
 from guided.matching.grammar_folder import FolderWarning
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "error_fields",
     "format_error",
     "note",
+    "parse_json",
     "print_error",
     "print_json",
     "quietly",
@@ -99,6 +102,37 @@ def _read(name: str) -> bytes:
         raise InputError("standard input can be read only once, but - is given twice")
     with sys.stdin.buffer as stream:
         return stream.read(_MAX_BYTES + 1)
+
+
+def parse_json(text: str, file: str, subject: str, span: tuple[int, int] | None = None) -> Any:
+    """The value of a JSON text, or of the part of it at `span`.
+
+    Args:
+        text: the content of a file.
+        file: the name of the file, for errors.
+        subject: what the text or the part is, for errors, such as "the line".
+        span: (start, end) offsets into `text`, in characters; None: the whole text.
+
+    Raises:
+        InputError: it is not JSON, writes a key twice in one object, nests too deeply for Python, or contains an
+            integer with more digits than Python reads. The error has a position in `text`.
+    """
+    start, end = span or (0, len(text))
+    location, hint = (start, end), ""
+    try:
+        return load_json(text[start:end])
+    except json.JSONDecodeError as error:
+        problem = syntax_error(error, subject)
+        message, hint = problem.message, problem.hint if error.doc.strip() else ""
+        location = (problem.span[0] + start, problem.span[1] + start)
+    except SpecError as error:
+        message, hint = f"{error.message}, at {error.pointer}", error.hint
+        location = (error.span[0] + start, error.span[1] + start)
+    except RecursionError:
+        message = f"{subject} has more nested arrays and objects than Python reads"
+    except ValueError:
+        message = f"an integer in {subject} has more than {sys.get_int_max_str_digits():,} digits"
+    raise InputError(message).with_location(text, location, file, hint=hint)
 
 
 def brief_text(text: str, max_length: int = 80) -> str:

@@ -47,6 +47,7 @@ _FORBIDDEN_HINTS: Final = {
 """Arguments that a line cannot contain, and what to do instead."""
 _MIN_SIMILARITY: Final = 0.8  # suggest only keys that are at least this similar
 _LINE_FORM_HINT: Final = 'each line holds one request, a JSON object such as {"prompt": "..."}'
+_ID_HINT: Final = "give every line an id, or none"
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*"\s*:\s*')
 
 
@@ -93,7 +94,7 @@ class Line:
 
 def read_lines(text: str) -> list[Line]:
     """All requests of a file."""
-    first_lines = dict[str | int, int]()
+    first_lines = dict[str | int, Line]()
     return [_check_id(line, first_lines) for line in _iterate_lines(text)]
 
 
@@ -103,13 +104,21 @@ def _iterate_lines(text: str) -> Iterator[Line]:
             yield _read_line(number, line.rstrip("\r"))
 
 
-def _check_id(line: Line, first_lines: dict[str | int, int]) -> Line:
-    if line.error is not None:
+def _check_id(line: Line, first_lines: dict[str | int, Line]) -> Line:
+    if line.error is not None or (first_line := first_lines.setdefault(line.id, line)) is line:
         return line
-    first_number = first_lines.setdefault(line.id, line.number)
-    if first_number == line.number:
-        return line
-    return replace(line, error=_make_member_error(line.text, "id", f"line {first_number} has the same id {line.id!r}"))
+    message = f"line {first_line.number} has the same id {line.id!r}"
+    if not _has_id(line):
+        message = f"the line has no id, so its id is its number, but {message}"
+        return replace(line, error=SpecError(message, hint=_ID_HINT))
+    if not _has_id(first_line):
+        message = f"{message}: it has no id, so its id is its number"
+        return replace(line, error=_make_member_error(line.text, "id", message, _ID_HINT))
+    return replace(line, error=_make_member_error(line.text, "id", message))
+
+
+def _has_id(line: Line) -> bool:
+    return json.loads(line.text).get("id") is not None
 
 
 def _read_line(number: int, text: str) -> Line:

@@ -17,10 +17,8 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Final
 
-from guided.cli.console import InputError, Progress, read_text
+from guided.cli.console import InputError, Progress, parse_json, read_text
 from guided.cli.kinds import OPTIONS_OF, to_flag
-from guided.errors import SpecError
-from guided.frontends.json_schema.documents.values import load_json
 from guided.frontends.json_schema.options import DEFAULTS, DRAFTS, JsonSchemaKeywords, JsonSchemaOptions
 from guided.frontends.lark.indentation import INDENTERS
 from guided.frontends.library import grammar, library
@@ -268,13 +266,7 @@ def specification_options(arguments: argparse.Namespace, kind: str) -> dict[str,
 
 
 def _read_object(name: str, file: str, form: str) -> dict[str, Any]:
-    text = read_text(file)
-    try:
-        value = load_json(text)
-    except SpecError as error:
-        raise InputError(f"{to_flag(name)} {file}: {error.message}, at {error.pointer}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{to_flag(name)} {file} is not JSON: {error}") from None
+    value = parse_json(read_text(file), file, f"the file of {to_flag(name)}")
     if not isinstance(value, dict):
         raise InputError(f"{to_flag(name)} {file} is not an object of the form {form}")
     return value

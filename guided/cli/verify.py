@@ -3,7 +3,7 @@
 In: a specification, a vocabulary, and outputs: token ids, or texts, which the vocabulary's tokenizer encodes. Out: for
 each output, whether every token was allowed; otherwise the first token that was not allowed, its position in the text,
 and the reason. The masks are the same as in `guided generate`, so the options have the same defaults. The exit code is
-1 if a token was not allowed.
+1 if a token was not allowed. Failed requests of a batch have no output. They are reported, and do not change the code.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from guided.cli.arguments import integer
-from guided.cli.console import DONE, NEGATIVE, InputError, Progress, print_json, read_text
+from guided.cli.console import DONE, NEGATIVE, InputError, Progress, parse_json, print_json, read_text
 from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.cli.texts import add_texts, read_texts
 from guided.cli.vocabularies import add_vocabulary, load_vocabulary
-from guided.errors import SpecError, brief, marked_line
-from guided.frontends.json_schema.documents.values import load_json
+from guided.errors import marked_line
 from guided.matching import Explanation, GrammarCompiler, Masks, masks_of
 from guided.matching.explain.explanation import is_text
 from guided.vocabulary import Vocabulary
@@ -29,9 +28,10 @@ NAME = "verify"
 USAGE = "SPECIFICATION [--ids FILE] [--text TEXT ...] [--instance FILE ...] [OPTION ...]"
 HELP = "check that every token of an output was allowed by the masks"
 PURPOSE = "Check that every token of an output was allowed by the masks of a specification, with or without a budget."
-EXAMPLES = r"""Each line of --ids is an array of ids, such as [90, 1, 92], or an object with them as "tokens", such as a
-result of guided generate --json. The end token may be among them. With --max-tokens, each mask is computed with
-the budget that was left at its position.
+EXAMPLES = r"""Each line of --ids is an array of ids, such as [90, 1, 92], or an object with them as "tokens". The end
+token may be among them. Lines of guided generate --json and --batch fit, too: a result, several results, or a
+failed request, which has no output and is only reported. With --max-tokens, each mask is computed with the budget
+that was left at its position.
 
 examples:
   guided verify --schema s.json --vocabulary model.gguf --ids outputs.jsonl
@@ -39,10 +39,12 @@ examples:
   guided verify --regex '\d{4}-\d\d' --text 2025-1x          # over single bytes; the caret shows the x
   guided verify --schema s.json --instance answer.json --whitespace json --open --json
 
-exit codes: 0 every token was allowed; 1 a token was not allowed; 2 bad input
+exit codes: 0 every token was allowed; 1 a token was not allowed; 2 bad input, or no output at all
 """
 
-_LINE_FORM: Final = 'a line must be an array of token ids, or an object {"tokens": [id, ...]}'
+_LINE_FORM: Final = (
+    'a line must be an array of token ids, an object {"tokens": [id, ...]}, or a line of guided generate --json'
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the budget of each output, in tokens of its text (default: none)",
     )
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A request of a batch that failed. `error`: the fields of its error."""
+
+    name: str
+    error: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,39 +88,63 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ids is None and not arguments.text and not arguments.instance:
         raise InputError("there is no output to verify: give --ids, --text or --instance")
     vocabulary = load_vocabulary(arguments)
-    outputs = _read_lines(arguments.ids) if arguments.ids is not None else []
+    outputs, failures = _read_lines(arguments.ids) if arguments.ids is not None else ([], [])
     outputs += [(name, _encode(vocabulary, name, text)) for name, text in read_texts(arguments)]
     grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
     with Progress("verifying"):
         verdicts = [(name, masks_of(grammar, ids, max_tokens=arguments.max_tokens)) for name, ids in outputs]
     if arguments.json:
-        print_json({"outputs": [_to_json(name, masks) for name, masks in verdicts]})
+        failed = [{"name": failure.name, "error": failure.error} for failure in failures]
+        print_json({"outputs": [_to_json(name, masks) for name, masks in verdicts], "failed": failed})
     else:
         for name, masks in verdicts:
             _print(name, masks)
+        for failure in failures:
+            print(f"{failure.name}: the request failed, so there is no output: {failure.error['message']}")
     return DONE if all(masks.refused_at is None for _, masks in verdicts) else NEGATIVE
 
 
-def _read_lines(file: str) -> list[tuple[str, list[int]]]:
-    """The name and the ids of each output in a file."""
+def _read_lines(file: str) -> tuple[list[tuple[str, list[int]]], list[_Failure]]:
+    """The name and the ids of each output in a file, and the requests that failed."""
     source = "standard input" if file == "-" else file
-    outputs = []
-    for number, line in enumerate(read_text(file, "--text takes a text itself").split("\n"), 1):
+    outputs, failures = list[tuple[str, list[int]]](), list[_Failure]()
+    text = read_text(file, "--text takes a text itself")
+    end = -1
+    for number, line in enumerate(text.split("\n"), 1):
+        start, end = end + 1, end + 1 + len(line)
         if not line.strip():
             continue
-        try:
-            value = load_json(line)
-        except SpecError as error:
-            raise InputError(f"{source}, line {number}: {error.message}") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{source}, line {number} is not JSON: {error}; {_LINE_FORM}") from None
-        ids = value.get("tokens") if isinstance(value, dict) else value
-        if not isinstance(ids, list) or not all(type(id) is int and abs(id) < 1 << 63 for id in ids):
-            raise InputError(f"{source}, line {number} is {brief(line)}; {_LINE_FORM}")
-        outputs.append((f"line {number}", ids))
+        name, value = f"line {number}", parse_json(text, source, "the line", (start, end))
+        error = value.get("error") if isinstance(value, dict) and "tokens" not in value else None
+        if isinstance(error, dict) and isinstance(error.get("message"), str):
+            failures.append(_Failure(name, error))
+        elif (found := _find_outputs(value)) is not None:
+            is_single = len(found) == 1
+            outputs += [(name if is_single else f"{name}, result {i}", ids) for i, ids in enumerate(found, 1)]
+        else:
+            raise InputError("the line is no output").with_location(text, (start, end), source, hint=_LINE_FORM)
     if not outputs:
-        raise InputError(f"{source} contains no outputs; {_LINE_FORM}")
-    return outputs
+        reason = f"all {len(failures)} requests in it failed" if failures else _LINE_FORM
+        raise InputError(f"{source} contains no outputs; {reason}")
+    return outputs, failures
+
+
+def _find_outputs(value: Any) -> list[list[int]] | None:
+    """The ids of each output in a line; None if the line has another form."""
+    if isinstance(value, dict):
+        results = [value] if "tokens" in value else value.get("results")
+    else:
+        has_objects = isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+        results = value if has_objects else [{"tokens": value}]
+    if not isinstance(results, list) or not results or not all(map(_is_result, results)):
+        return None
+    return [result["tokens"] for result in results]
+
+
+def _is_result(value: Any) -> bool:
+    """Whether a value has the form {"tokens": [id, ...]}, and is no event of a stream, which has only some ids."""
+    tokens = value.get("tokens") if isinstance(value, dict) and "forced" not in value else None
+    return isinstance(tokens, list) and all(type(id) is int and abs(id) < 1 << 63 for id in tokens)
 
 
 def _encode(vocabulary: Vocabulary, name: str, text: bytes) -> list[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import cast
+from typing import Final, cast
 
 from guided.chat import ChatTemplate, Conversation, Message
 from guided.describe import Description
@@ -21,14 +21,23 @@ from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["PromptReader", "has_description", "read_token_ids", "with_text"]
 
+_ORDER_HINT: Final = "the first argument is the prompt, and the second is the constraint"
+
 
 def check_prompt_type(prompt: object) -> None:
-    """Raise TypeError for values that are not prompts. Bytes are rejected although they are sequences of integers."""
+    """Raise TypeError for values that are not prompts, and GuidedError for a list of strings. Bytes are rejected
+    although they are sequences of integers."""
     if isinstance(prompt, bytes | bytearray | memoryview):
         raise TypeError("a prompt must be text, messages or token ids, not bytes: decode the bytes")
     if not isinstance(prompt, str | Sequence | Conversation):
-        hint = ": put a single message into a list" if isinstance(prompt, Mapping) else ""
+        hint = f": {_ORDER_HINT}" if isinstance(prompt, Mapping | type) else ""
+        if isinstance(prompt, Mapping) and "role" in prompt:
+            hint = ": put a single message into a list"
         raise TypeError(f"a prompt must be text, messages or token ids, not {brief(prompt)}{hint}")
+    if isinstance(prompt, Sequence) and not isinstance(prompt, str) and prompt and isinstance(prompt[0], str):
+        hint = f"{_ORDER_HINT}; generate_batch takes a list of prompts"
+        message = f"a prompt must be text, messages or token ids, not a list of strings such as {brief(prompt)}"
+        raise GuidedError(message).with_location("", (0, 0), hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +58,8 @@ class PromptReader:
         """Encode a prompt as ids.
 
         Raises:
-            TypeError: the prompt is neither text, messages nor ids. GuidedError: the model has no chat template for
-                messages, or `check` rejects the ids.
+            TypeError: the prompt is neither text, messages nor ids. GuidedError: it is a list of strings, the model has
+                no chat template for messages, or `check` rejects the ids.
         """
         check_prompt_type(prompt)
         if isinstance(prompt, str):
@@ -99,7 +108,7 @@ class PromptReader:
         return self._require_template().next_turn(chat, request)
 
     def is_templated(self, prompt: Prompt, *, raw: bool = False) -> bool:
-        """Whether the chat template renders a prompt. Raises TypeError like `encode`."""
+        """Whether the chat template renders a prompt. Raises like `check_prompt_type`."""
         check_prompt_type(prompt)
         return self.template is not None and not raw if isinstance(prompt, str) else not self._is_token_ids(prompt)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack
 
 from guided.close_names import find_closest_name
@@ -128,6 +128,9 @@ class CompileAny:
                 if not all(isinstance(choice, str) for choice in specification):
                     raise SpecError("a list is a choice of strings, but this one contains other values")
                 return self.compile_choice(specification)
+            case Set():
+                hint = "pass a list of strings for a choice, such as sorted(choices)"
+                raise SpecError(f"a set has no order: {brief(specification)} is no specification", hint=hint)
             case bool() | Mapping():
                 _check_is_schema(specification)
                 return self.compile_json_schema(specification, **resources, **json_options.non_defaults())

@@ -33,7 +33,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from guided.errors import brief
-from guided.frontends.json_schema.documents.source_spans import pointer_of
+from guided.frontends.json_schema.documents.source_spans import pointer_of, syntax_error
 from guided.matching.gc_pause import gc_paused
 from guided.server.http.errors import RequestError
 from guided.server.http.lanes import MAX_SMALL_BODY_BYTES, BodyThreads
@@ -155,7 +155,7 @@ def _parse_json(body: bytearray, max_depth: int) -> Any:
         return members
 
     try:
-        text = body.decode()
+        text = body.decode("utf-8-sig")  # RFC 8259 allows a parser to ignore a byte order mark
         value = json.loads(
             text, object_pairs_hook=read_members, parse_constant=_parse_finite, parse_float=_parse_finite
         )
@@ -165,8 +165,12 @@ def _parse_json(body: bytearray, max_depth: int) -> Any:
         value = _TOO_DEEP
     except UnicodeEncodeError:
         raise RequestError("a string in the body contains a lone surrogate, which UTF-8 cannot encode") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RequestError(f"the body is not JSON: {error}") from None
+    except UnicodeDecodeError as error:
+        problem = f"byte {error.object[error.start]:#04x} at offset {error.start}"
+        raise RequestError(f"the body is not JSON: it is not UTF-8 text ({problem})") from None
+    except json.JSONDecodeError as error:
+        message = str(syntax_error(error, "the body")) if error.doc.strip() else "the body is not JSON: it is empty"
+        raise RequestError(message) from None
     except ValueError:  # from `int`, which reads at most 4,300 digits
         raise RequestError(f"an integer in the body has more than {sys.get_int_max_str_digits():,} digits") from None
     if value is _TOO_DEEP or _measure_depth(value, max_depth) > max_depth:

@@ -6,7 +6,7 @@
 | 401 | AuthenticationError | the API key is missing or invalid |
 | 403 | PermissionDeniedError | a browser page of another origin sent the request, or the host is not allowed |
 | 404 | NotFoundError | there is no such model or route |
-| 405 | NotFoundError | the route does not support this method |
+| 405 | BadRequestError | the route does not support this method |
 | 408 | RequestTimeoutError | the body did not arrive in time |
 | 413 | BadRequestError | the body is too long |
 | 415 | BadRequestError | the body has a Content-Encoding, or a charset other than UTF-8 |
@@ -50,7 +50,7 @@ _TYPES: Final = {
     401: "AuthenticationError",
     403: "PermissionDeniedError",
     404: "NotFoundError",
-    405: "NotFoundError",
+    405: "BadRequestError",
     408: "RequestTimeoutError",
     413: "BadRequestError",
     415: "BadRequestError",

@@ -209,7 +209,7 @@ class InputTokensRequest(ConvertedRequest):
     ] = None
     parallel_tool_calls: bool | None = None
     reasoning: _Reasoning | None = None
-    truncation: Literal["disabled"] | None = None
+    truncation: Literal["auto", "disabled"] | None = None  # with "auto", too, a prompt that does not fit is refused
     previous_response_id: None = None
     conversation: None = None
 
@@ -281,7 +281,12 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
 
     max_output_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     include: (
-        Annotated[list[Literal["message.output_text.logprobs"]], Field(max_length=MAX_TOOLS, fail_fast=True)] | None
+        Annotated[
+            # Reasoning items contain their text, so clients need no encrypted content to send them back.
+            list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]],
+            Field(max_length=MAX_TOOLS, fail_fast=True),
+        ]
+        | None
     ) = None
     top_logprobs: Annotated[int, Field(ge=0, le=20, strict=True)] | None = None
     metadata: Annotated[dict[str, str], WrapValidator(validate_in_parts)] | None = None
@@ -299,11 +304,11 @@ class ResponsesRequest(InputTokensRequest, TextRequest):
     @property
     def top(self) -> int | None:
         """See `ChatRequest.top`."""
-        return (self.top_logprobs or 0) if self.include else None
+        return (self.top_logprobs or 0) if _LOGPROBS_ITEM in (self.include or ()) else None
 
     @model_validator(mode="after")
     def _check_top_logprobs(self) -> ResponsesRequest:
-        if self.top_logprobs and not self.include:
+        if self.top_logprobs and self.top is None:
             raise RequestError(f'top_logprobs requires include=["{_LOGPROBS_ITEM}"]', param="top_logprobs")
         return self
 

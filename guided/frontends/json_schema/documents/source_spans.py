@@ -25,6 +25,7 @@ __all__ = [
     "pointer_of",
     "reference_target",
     "scalar_spans",
+    "syntax_error",
     "syntax_hint",
 ]
 
@@ -133,6 +134,17 @@ def _strip_space_before(text: str, pos: int) -> int:
     while pos > 0 and text[pos - 1] in " \t\n\r":
         pos -= 1
     return pos
+
+
+def syntax_error(error: json.JSONDecodeError, subject: str) -> SpecError:
+    """The standard library's error as a SpecError with a span and a hint. `subject`: what the text is."""
+    text, pos = error.doc, error.pos
+    return SpecError(
+        f"{subject} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
+        text=text,
+        span=(pos, min(pos + 1, len(text))),
+        hint=syntax_hint(text, pos),
+    )
 
 
 def syntax_hint(text: str, pos: int) -> str:

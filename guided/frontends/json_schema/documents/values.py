@@ -18,7 +18,7 @@ from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 from guided.errors import BEYOND_LIMITS, LimitExceeded, SpecError
-from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, escape, json_error, syntax_hint
+from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, escape, json_error, syntax_error
 from guided.ir.ranges import has_surrogate
 from guided.limits import Limits
 from guided.meter import spend
@@ -177,12 +177,7 @@ def read_json(text: str, limits: Limits, subject: str = "the schema") -> Json:
     try:
         value: Json = load_json(text, exact=True)
     except json.JSONDecodeError as error:
-        raise SpecError(
-            f"{subject} is not JSON: {error.msg[0].lower()}{error.msg[1:]}",
-            text=text,
-            span=(error.pos, min(error.pos + 1, len(text))),
-            hint=syntax_hint(text, error.pos),
-        ) from None
+        raise syntax_error(error, subject) from None
     except RecursionError:
         deepest = _nesting(text)
         if deepest > limits.depth:
