@@ -8,7 +8,6 @@ import codecs
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from guided.engine.agent.answer_reader import AnswerReader
 from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.token_text import AnswerDecoder
+from guided.frontends.structural_tag.call_ids import CallIds
 from guided.server.openai import deltas
 from guided.vocabulary import Vocabulary
 from tests.effort import every
@@ -49,8 +49,7 @@ def as_events(
 
 
 def read_by_agent(split: Callable[[], AnswerSplitter], said: Sequence[StreamEvent]) -> Parts:
-    numbers = count()
-    reader = AnswerReader(split(), lambda: str(next(numbers)))
+    reader = AnswerReader(split(), CallIds())
     text, reasoning, calls = "", "", dict[str, list[str]]()
     for event in said:
         for delta in reader.read(event):

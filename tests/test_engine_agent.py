@@ -160,6 +160,21 @@ def test_events_together_are_the_result(size: int):
     assert SEEN[1] == (Range(1, 5), True)
 
 
+def test_calls_have_the_ids_that_the_model_writes():
+    arguments = '{"place": {"city": "Oslo", "days": 2}, "unit": "F"}'
+
+    def kimi(*numbers: int) -> str:
+        begin, middle = "<|tool_call_begin|>functions.forecast:", "<|tool_call_argument_begin|>"
+        calls = "".join(f"{begin}{number}{middle}{arguments}<|tool_call_end|>" for number in numbers)
+        return f"<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>"
+
+    engine = Scripted(kimi(0, 7), kimi(0), "It rains.")
+    result = engine.chat("?", tools=[forecast], tool_style="kimi", repeats=True)
+    ids = [f"functions.forecast:{number}" for number in (0, 7, 2)]  # the repeated 0 becomes the number of the call
+    assert [made.id for made in result.tool_calls] == ids
+    assert [message["tool_call_id"] for message in result.messages if message["role"] == "tool"] == ids
+
+
 def test_an_exception_is_what_the_model_reads():
     engine = Scripted(call("fail", {"why": "no such city"}), "Sorry.")
     result = engine.chat("?", tools=[fail])

@@ -18,6 +18,7 @@ from guided.chat.compiled import CompiledTemplate, TemplateRefusal
 from guided.chat.conversation import convert_arguments, to_plain_messages
 from guided.chat.tagged_text import tag_text
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError, brief
+from guided.frontends.structural_tag.markup import format_call_id
 
 __all__ = ["HINT", "CallRenderer", "Calls", "common_prefix", "common_suffix", "make_probe_tools"]
 
@@ -116,13 +117,13 @@ class CallRenderer:
 
     def _make_call_messages(self, calls: Calls) -> list[dict[str, Any]]:
         tool_calls = [
-            {"id": f"call{number:05d}", "type": "function", "function": {"name": name, "arguments": dict(arguments)}}
+            {"id": format_call_id(number), "type": "function", "function": {"name": name, "arguments": dict(arguments)}}
             for number, (name, arguments) in enumerate(calls)
         ]
         messages: list[dict[str, Any]] = [_USER, {"role": "assistant", "content": "", "tool_calls": tool_calls}]
         if self._appends_results:
             messages += [
-                {"role": "tool", "content": "result", "name": name, "tool_call_id": f"call{number:05d}"}
+                {"role": "tool", "content": "result", "name": name, "tool_call_id": format_call_id(number)}
                 for number, (name, _) in enumerate(calls)
             ]
         return messages

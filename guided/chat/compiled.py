@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from guided.chat.render_budget import STEP, limit_rendering
 from guided.errors import GuidedError, UnsupportedError
+from guided.frontends.structural_tag.markup import format_call_id
 
 __all__ = ["CompiledTemplate", "TemplateRefusal", "compile_template"]
 
@@ -25,6 +26,7 @@ _PROBE_PARTS: Final = [{"type": "text", "text": "probedone"}, {"type": "text", "
 _PARTS: Final = re.compile(r"probedone(?s:.*?)probedtwo")
 _QUOTED_PART: Final = re.compile(r"""["']probedone["']""")
 _NO_VARIABLES: Final[Mapping[str, Any]] = {}
+_SHORT_ID, _LONG_ID = format_call_id(0), "call_0123456789abcdef"
 
 
 class TemplateRefusal(GuidedError):
@@ -40,6 +42,7 @@ class CompiledTemplate:
 
     def __init__(self, source: str) -> None:
         self._part_readers: dict[tuple[str, bool], bool] = {}
+        self._call_texts: dict[str, str] = {}  # an id -> made-up messages with this id, rendered
         if len(source) > _MAX_LENGTH:
             raise UnsupportedError(f"the chat template has {len(source)} characters, more than {_MAX_LENGTH}")
         try:
@@ -88,6 +91,20 @@ class CompiledTemplate:
             self._part_readers[key] = len(_PARTS.findall(text)) == expected_count and not _QUOTED_PART.search(text)
         return self._part_readers[key]
 
+    def needs_short_ids(self, variables: Mapping[str, Any]) -> bool:
+        """Whether the template refuses ids of calls other than nine letters and digits, as Mistral's do."""
+        return bool(self._render_call(_SHORT_ID, variables)) and not self._render_call(_LONG_ID, variables)
+
+    def shows_call_ids(self, variables: Mapping[str, Any]) -> bool:
+        """Whether the template shows the id of a call next to the call, and not only next to its result."""
+        return self._render_call(_SHORT_ID, variables).count(_SHORT_ID) > 1
+
+    def _render_call(self, id: str, variables: Mapping[str, Any]) -> str:
+        """A made-up call with this id, and its result. "": the template refuses them."""
+        if id not in self._call_texts:
+            self._call_texts[id] = self._render_probe(_make_call_messages({}, "r", id), variables)
+        return self._call_texts[id]
+
     def _render_probe(
         self, messages: list[dict[str, Any]], variables: Mapping[str, Any] = _NO_VARIABLES, *, has_tools: bool = True
     ) -> str:
@@ -128,11 +145,11 @@ def compile_template(source: str) -> CompiledTemplate:
     return CompiledTemplate(source)
 
 
-def _make_call_messages(arguments: Any, result: Any) -> list[dict[str, Any]]:
+def _make_call_messages(arguments: Any, result: Any, id: str = _SHORT_ID) -> list[dict[str, Any]]:
     """Made-up messages: a call with these arguments, and its result."""
-    call = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    call = {"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}}
     assistant = {"role": "assistant", "content": "", "tool_calls": [call]}
-    return [_PROBE_USER, assistant, {"role": "tool", "content": result, "name": "f", "tool_call_id": "call00000"}]
+    return [_PROBE_USER, assistant, {"role": "tool", "content": result, "name": "f", "tool_call_id": id}]
 
 
 def _make_part_messages(role: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
 
     conversation.py   checks messages, and turns them into plain data
+    call_pairing.py   sorts the results of calls, and rewrites ids that the template or the model does not know
     tool_messages.py  describes tools in the system message, unless the template describes them in this style
     compiled.py       renders the template with Jinja, in a sandbox (sandbox.py) with a cost limit (render_budget.py)
     tagged_text.py    records which characters of the result the template wrote
@@ -10,6 +11,7 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
 
 So a message that contains `<|im_end|>` does not end a turn: only the template can write control tokens. The rendered
 text is the same as in transformers, character for character, because templates see the original strings without marks.
+The exceptions are ids of a form that the model does not know, and results in another order than their calls.
 
 If a template takes contents as strings only, text parts are joined for it.
 
@@ -27,6 +29,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
+from guided.chat.call_pairing import rewrite_ids, sort_results
 from guided.chat.compiled import CompiledTemplate, TemplateRefusal, compile_template
 from guided.chat.conversation import (
     DEFAULT_TOOL_STYLE,
@@ -46,6 +49,8 @@ from guided.chat.tagged_text import join_tagged, tag_text
 from guided.chat.tokens import encode_rendered, make_names_pattern
 from guided.chat.tool_messages import add_system_prompt, add_tool_prompt, default_system, write_tools_as_text
 from guided.errors import GuidedError, brief
+from guided.frontends.structural_tag.call_ids import SHORT_IDS
+from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_prompts import detect_style
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.vocabulary.vocabulary import Vocabulary
@@ -145,7 +150,7 @@ class ChatTemplate:
         template = compile_template(source)
         messages = [
             self._tag_own_markers(self._join_unread_parts(message, template, bool(chat.tools)), source)
-            for message in to_plain_messages(chat.messages, source)
+            for message in sort_results(to_plain_messages(chat.messages, source))
         ]
         tools, documents = to_plain_list(chat.tools, "tools"), to_plain_list(chat.documents, "documents")
         variables = self._merge_variables(chat, template)
@@ -160,11 +165,13 @@ class ChatTemplate:
         }
         text = None
         if "tools" in template.variables and self._writes_as(chat.tool_style):
-            template_messages = convert_arguments(messages, as_text=template.arguments_are_text)
+            template_messages = convert_arguments(
+                self._rewrite_ids(messages, template), as_text=template.arguments_are_text
+            )
             try:
                 text = template.render(messages=template_messages, tools=tools or None, **template_variables)
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
-                if self.style is None or not any(message.get("tool_calls") for message in messages):
+                if self.style is None or not any(len(message.get("tool_calls", ())) > 1 for message in messages):
                     raise
         if text is None:
             style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
@@ -193,6 +200,17 @@ class ChatTemplate:
             return derive_tool_style(self._templates, tokens=self._tokens)
         except GuidedError:
             return None
+
+    def _rewrite_ids(self, messages: list[dict[str, Any]], template: CompiledTemplate) -> list[dict[str, Any]]:
+        """The messages, with ids of calls in the form that the template or the model needs, if it needs one."""
+        if not any(message.get("tool_calls") or message["role"] == "tool" for message in messages):
+            return messages
+        form = None if self.style is None else Markup.from_style(self.style.data).id_form
+        if (
+            form is not None and "{name}" in form.text
+        ):  # the template accepts other ids, but the model was trained on these
+            return rewrite_ids(messages, form, restarts=not template.shows_call_ids(self._tokens))
+        return rewrite_ids(messages, SHORT_IDS) if template.needs_short_ids(self._tokens) else messages
 
     def _writes_as(self, style: str | ToolStyle | None) -> bool:
         """Whether the template writes calls in this style. None stands for the template's own style."""

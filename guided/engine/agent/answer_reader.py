@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from guided.engine.agent.events import CallArguments, CallStarted, FunctionCall, ReasoningDelta, TextDelta
 from guided.engine.answer_splitter import AnswerSplitter, AnswerText
 from guided.engine.result import StreamEvent, TextSoFar
+from guided.frontends.structural_tag.call_ids import CallIds
 from guided.frontends.structural_tag.calls import CallPart
 from guided.matching.constraint import JSON_VALUE
 
@@ -19,15 +20,15 @@ Delta = TextDelta | ReasoningDelta | CallStarted | CallArguments
 
 
 class AnswerReader:
-    """One message. `new_id`: makes the id of a call.
+    """One message. `ids`: the ids of calls in the conversation.
 
     Attributes:
         calls: the calls so far.
     """
 
-    def __init__(self, splitter: AnswerSplitter, new_id: Callable[[], str]) -> None:
+    def __init__(self, splitter: AnswerSplitter, ids: CallIds) -> None:
         self.calls = list[FunctionCall]()
-        self._splitter, self._new_id = splitter, new_id
+        self._splitter, self._ids = splitter, ids
         self._texts, self._reasoning = list[str](), list[str]()
         self._pieces = list[str]()  # the arguments of the current call
 
@@ -57,7 +58,7 @@ class AnswerReader:
     def _read_call(self, part: CallPart) -> Iterator[Delta]:
         if part.begins:
             self._pieces = list[str]()
-            self.calls.append(FunctionCall(self._new_id(), part.name, ""))
+            self.calls.append(FunctionCall(self._ids.choose(part.id, part.name), part.name, ""))
             yield CallStarted(self.calls[-1].id, part.name)
         if part.arguments:
             self._pieces.append(part.arguments)

@@ -26,7 +26,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any, Final, TypeAlias
 
 from guided.chat import Conversation, Message
@@ -42,6 +41,8 @@ from guided.frontends.common.quoted_texts import without_document_texts
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader
+from guided.frontends.structural_tag.call_ids import SHORT_IDS, CallIds
+from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 from guided.frontends.structural_tag.tools import ToolChoice, chosen_tools
 from guided.keywords import check_integer
@@ -56,7 +57,6 @@ __all__ = ["Turn", "TurnRequest"]
 TurnRequest: TypeAlias = tuple[Conversation, Constraint, Mapping[str, Any]]
 _RESULTS_HEADING: Final = "These functions have been called for you:"
 _ANSWER_REQUEST: Final = "Answer in a sentence or two, with these results. Do not call any function."
-_ID_FORMAT: Final = "call{:05}"  # nine letters and digits, as Mistral's templates require
 
 
 class Turn:
@@ -119,10 +119,10 @@ class Turn:
         if tool_choice == "none":  # the model does not see the tools
             self._schemas = []
         self._parser, self._text_format = _parser_and_format(style, constraint) if self._schemas else (None, None)
-        self._used_ids = {call.get("id") for call in _list_calls(self.messages)}
+        form = Markup.from_style(style.data).id_form or SHORT_IDS
+        self._ids = CallIds(form, [str(call.get("id")) for call in _list_calls(self.messages)])
         self._calls, self._results = list[FunctionCall](), list[Result]()
         self._last_calls = list[FunctionCall]()  # of the last message
-        self._id_numbers = count(len(self._used_ids))
         self._reader: AnswerReader  # of the last message
         self.open_calls = list[FunctionCall]()
         self.result: ChatResult | None = None
@@ -219,10 +219,7 @@ class Turn:
         call_reader = self._style.reader(self._schemas, mixed=self._text_format is None) if self._schemas else None
         decoder = None if call_reader is None else AnswerDecoder(self._vocabulary)
         splitter = AnswerSplitter(decoder, call_reader, reasoning_end=self._reasoning_end, has_stops=True)
-        return AnswerReader(splitter, self._new_id)
-
-    def _new_id(self) -> str:
-        return next(id for id in map(_ID_FORMAT.format, self._id_numbers) if id not in self._used_ids)
+        return AnswerReader(splitter, self._ids)
 
     def _end_message(self, result: Result) -> None:
         reader = self._reader
@@ -237,7 +234,7 @@ class Turn:
         self.messages.append(message)
         self._results.append(result)
         self._calls += [
-            FunctionCall(self._new_id(), call.tool, call.text, value=call.result, result=call.result)
+            FunctionCall(self._ids.make(call.tool), call.tool, call.text, value=call.result, result=call.result)
             for call in result.tool_calls
         ]
         if reader.calls:

@@ -43,12 +43,15 @@ class Call:
         arguments: the JSON text of the arguments. Until the call is complete, these are the certain arguments so far; a
             string may be partial.
         complete: whether the call has ended.
+        id: the id that the model wrote, such as `functions.f:0`; "": none so far. Some styles write it after the
+            arguments.
     """
 
     index: int
     name: str
     arguments: str
     complete: bool
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class CallPart:
     """A piece of a call.
 
     Attributes:
-        index, name: see `Call`.
+        index, name, id: see `Call`.
         arguments: JSON text that continues the previous piece. All pieces of a call together are its arguments.
         begins, ends: whether this is the first piece, or the last.
     """
@@ -75,6 +78,7 @@ class CallPart:
     arguments: str
     begins: bool = False
     ends: bool = False
+    id: str = ""
 
 
 Arguments: TypeAlias = JsonArguments | XmlArguments | LiteralArguments
@@ -135,7 +139,7 @@ class CallReader:
                     self._call_begins.setdefault(first_begin.head(function.name), []).append(
                         _make_call_begin(first_begin, function)
                     )
-        self._end = markup.end_pattern
+        self._end, self._id_form = markup.end_pattern, markup.id_form
         self._end_length = max(len(end.text) for end in markup.ends) if markup.has_fixed_ends else 0
         self._searched_length = 0  # how much of the buffer was searched for the end of the call, or of its begin
         self._form = argument_form(markup.arguments)
@@ -269,7 +273,7 @@ class CallReader:
                 self._current_arguments = _new_arguments_reader(self._form, begin.function)
                 if call_begins is not self._section_call_begins.get(mark) and self._section_call_begins:
                     self._mode = "section"
-                self.calls.append(Call(index, name, "{}", False))
+                self.calls.append(Call(index, name, "{}", False, self._make_id(name, rest)))
                 self._emit_call_part("", begins=True)
                 return True
         return False
@@ -282,7 +286,14 @@ class CallReader:
 
     def _emit_call_part(self, arguments: str, *, begins: bool = False, ends: bool = False) -> None:
         call = self.calls[-1]
-        self._parts.append(CallPart(call.index, call.name, arguments, begins, ends))
+        self._parts.append(CallPart(call.index, call.name, arguments, begins, ends, call.id))
+
+    def _make_id(self, name: str, match: re.Match[str] | None) -> str:
+        """The id of a call whose begin or end matches; "" if that does not determine the id."""
+        if self._id_form is None or match is None:
+            return ""
+        groups = {key.rstrip("0123456789"): text for key, text in match.groupdict().items() if text is not None}
+        return self._id_form.write({**groups, "name": name})
 
     def _read_arguments(self) -> bool:
         """Read arguments, and end the call if its end has been read."""
@@ -299,7 +310,8 @@ class CallReader:
             self._searched_length = len(rest)
             return False
         call, arguments_start = self.calls[-1], self._arguments_start
-        self.calls[-1] = replace(call, arguments=self._current_arguments.text(), complete=True)
+        id = call.id or self._make_id(call.name, end_match)
+        self.calls[-1] = replace(call, arguments=self._current_arguments.text(), complete=True, id=id)
         self.spans += [
             (f"/{call.index}/arguments{pointer}", arguments_start + start, arguments_start + end)
             for pointer, start, end in self._current_arguments.spans()

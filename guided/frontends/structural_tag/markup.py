@@ -4,7 +4,7 @@ for one function, the text and the patterns that a structural tag, a reader or a
     "functions.{name}:{index}<|sep|>"      head: "functions.f:"      rest: [0-9]+, "<|sep|>"
 
 {name} is the function's name, {index} the number of the call, and {id} an identifier of the call, which the model
-chooses. In prompts, identifiers are numbered.
+chooses. In prompts, identifiers are numbered. `Markup.id_form` says how the id of a call consists of these parts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["Markup", "Pattern"]
+__all__ = ["Markup", "Pattern", "format_call_id"]
 
 _PLACEHOLDER: Final = re.compile(r"(\{name\}|\{index\}|\{id\})")
 _ID: Final = "[a-zA-Z0-9]{9}"
+
+
+def format_call_id(number: int) -> str:
+    """The id of a call by its number: nine letters and digits, as Mistral's chat templates require."""
+    return f"call{number:05d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +55,30 @@ class Pattern:
         """The text before the first number or identifier."""
         return self.parts(name)[0][0]
 
-    def rest(self, name: str) -> str:
-        """A regular expression for the text after the head; "" if there is none. If {name} is in it, the name is a
-        named group."""
+    def rest(self, name: str, suffix: str = "") -> str:
+        """A regular expression for the text after the head; "" if there is none. Placeholders in it are named groups,
+        such as `index`, followed by the suffix."""
         _, mark, tail = self._split_at_pattern()
-        if not mark:
+        return self._to_regex(mark + tail, re.escape(name), suffix) if mark else ""
+
+    def read(self, text: str) -> dict[str, str] | None:
+        """The values of the placeholders in a text, such as `{"name": "f", "index": "0"}`; None: it does not match."""
+        match = _compile(self._to_regex(self.text, ".*")).fullmatch(text)
+        return None if match is None else match.groupdict()
+
+    def write(self, values: Mapping[str, str]) -> str:
+        """The text with these values of its placeholders; "" if a value is missing."""
+        if not values.keys() >= {placeholder[1:-1] for placeholder in _PLACEHOLDER.findall(self.text)}:
             return ""
-        out = ""
-        for part in _PLACEHOLDER.split(mark + tail):
-            patterns = {"{index}": "[0-9]+", "{id}": self.id_pattern, "{name}": f"(?P<name>{re.escape(name)})"}
-            out += patterns.get(part, re.escape(part))
+        return _PLACEHOLDER.sub(lambda placeholder: values[placeholder[0][1:-1]], self.text)
+
+    def _to_regex(self, text: str, name_pattern: str, suffix: str = "") -> str:
+        patterns, named, out = {"index": "[0-9]+", "id": self.id_pattern, "name": name_pattern}, set[str](), ""
+        for part in _PLACEHOLDER.split(text):
+            placeholder = part[1:-1] if _PLACEHOLDER.fullmatch(part) else ""
+            pattern = patterns.get(placeholder, re.escape(part))
+            out += f"(?P<{placeholder}{suffix}>{pattern})" if placeholder and placeholder not in named else pattern
+            named.add(placeholder)
         return out
 
     @property
@@ -84,7 +104,12 @@ class Pattern:
 
     def fill(self, number: int) -> str:
         """The text for call `number` of a prompt, with {name} left in it."""
-        return self.text.replace("{index}", str(number)).replace("{id}", f"call{number:05d}")
+        return self.text.replace("{index}", str(number)).replace("{id}", format_call_id(number))
+
+
+@lru_cache(maxsize=64)
+def _compile(regex: str) -> re.Pattern[str]:
+    return re.compile(regex, re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +120,14 @@ class Markup:
         begins, ends: the possible texts before and after the arguments. Prompts have the first ones.
         arguments: the form of the arguments; see `argument_form`.
         first_number: the number of the first call.
+        id_form: the ids that the model gives to calls, such as `functions.{name}:{index}`; None: it writes no ids.
     """
 
     begins: tuple[Pattern, ...]
     ends: tuple[Pattern, ...]
     arguments: str | Mapping[str, Any]
     first_number: int
+    id_form: Pattern | None = None
 
     @classmethod
     def from_style(cls, style: Mapping[str, Any]) -> Markup:
@@ -110,7 +137,10 @@ class Markup:
             tuple(Pattern(text, call.get("id", _ID)) for text in ([markers] if isinstance(markers, str) else markers))
             for markers in (call["begin"], call["end"])
         )
-        return cls(begins, ends, call["arguments"], call.get("first", 0))
+        has_id = any("{id}" in marker.text for marker in (*begins, *ends))
+        id_text = call.get("id_form", "{id}" if has_id else "")
+        id_form = Pattern(id_text, call.get("id", _ID)) if id_text else None
+        return cls(begins, ends, call["arguments"], call.get("first", 0), id_form)
 
     @property
     def has_fixed_ends(self) -> bool:
@@ -119,5 +149,7 @@ class Markup:
 
     @property
     def end_pattern(self) -> re.Pattern[str]:
-        """A regular expression for the text after the arguments."""
-        return re.compile("|".join(re.escape(end.head("")) + end.rest("") for end in self.ends))
+        """A regular expression for the text after the arguments. It has the groups of `Pattern.rest`; the suffix is the
+        number of the end."""
+        ends = (re.escape(end.head("")) + end.rest("", str(number)) for number, end in enumerate(self.ends))
+        return re.compile("|".join(ends))

@@ -23,9 +23,9 @@ Each file of `styles/` describes one format:
                       Without reasoning, the prompt ends with begin. `end` at the top level: the end of the message
     channels          the output consists of messages: separator, and the messages text and reasoning
     call              begin, end: texts, or lists of alternatives, with {name}, {index} and {id} (markup.py); id: a
-                      pattern for {id}; first: the first {index}, in prompts; separator: the text between calls without
-                      a section, in prompts; arguments: their form (argument_forms.py); excludes: strings that do not
-                      occur in strings of the arguments
+                      pattern for {id}; id_form: the id of a call, if it has more parts than {id}; first: the first
+                      {index}, in prompts; separator: the text between calls without a section, in prompts; arguments:
+                      their form (argument_forms.py); excludes: strings that do not occur in strings of the arguments
     instructions      the sentence that tells the model how to call, if its chat template has one (tool_prompts.py)
     shown             strings that identify the chat templates of the style, if these build the begin of a call from
                       pieces, or if another style has the same begin; a list stands for at least one of its strings

@@ -24,6 +24,7 @@ fields, a message may have `warnings` (warnings.py). Cached tokens are reported 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -39,6 +40,7 @@ __all__ = ["MessageEvents"]
 
 _Json = dict[str, Any]
 _SIGNATURE: Final = "unsigned"
+_BLOCK_ID: Final = re.compile("[a-zA-Z0-9_-]+")
 _EMPTY: Final[Mapping[str, _Json]] = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}}
 """Type of a block -> the members of an empty block."""
 _DELTAS: Final = {
@@ -108,9 +110,7 @@ class MessageEvents:
                 case TextDelta(text):
                     yield from self._extend_block("text", text)
                 case CallBegin(_, id, name):
-                    yield from self._begin_block(
-                        "tool_use", id=f"toolu_{id.removeprefix('call_')}", name=name, input={}
-                    )
+                    yield from self._begin_block("tool_use", id=_make_block_id(id), name=name, input={})
                 case CallArguments(_, text):
                     yield from self._extend_block("tool_use", text)
 
@@ -169,6 +169,17 @@ class MessageEvents:
 
     def _make_delta(self, delta: _Json) -> _Json:
         return {"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta}
+
+
+def _make_block_id(id: str) -> str:
+    """The id of a call for Anthropic's clients.
+
+    Their API takes letters, digits, _ and - only, so a conversation with other ids, such as `functions.f:0`, could not
+    continue there. The chat template's ids do not depend on the new id (call_pairing.py).
+    """
+    if _BLOCK_ID.fullmatch(id):
+        return f"toolu_{id.removeprefix('call_')}" if id.startswith("call_") else id
+    return f"toolu_{secrets.token_hex(12)}"
 
 
 def _find_stop_reason(reader: SampleReader) -> str:

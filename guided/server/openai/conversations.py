@@ -21,6 +21,8 @@ from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.reasoning import reasoning_end_text
 from guided.engine.request import Options, Request
 from guided.engine.token_text import AnswerDecoder
+from guided.frontends.structural_tag.call_ids import SHORT_IDS, CallIds
+from guided.frontends.structural_tag.markup import Markup
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 from guided.server.http.errors import RequestError
 from guided.server.openai.deltas import ReadingOptions
@@ -93,6 +95,7 @@ def build_chat_request(
     reading_options = ReadingOptions(
         make_call_reader=functions.reader if functions is not None else None,
         make_splitter=partial(_make_answer_splitter, vocabulary, functions, server_tools, splitter_class),
+        make_call_ids=partial(CallIds, Markup.from_style(style.data).id_form or SHORT_IDS, chat.call_ids),
         begins_with_reasoning=begins_with_reasoning,
         shows_reasoning=chat.include_reasoning,
         trims_line_ends=is_reasoning and structured_output.constraint is None,
@@ -154,9 +157,10 @@ def _build_conversation(
     is_reasoning: bool,
 ) -> Conversation:
     """Build the input of the chat template."""
-    names = {call.id: call.function.name for message in chat.messages for call in message.tool_calls or ()}
+    names = dict[str, str]()  # of the latest call with an id
     messages = [message.to_engine_message() for message in chat.messages]
     for message in messages:
+        names |= {call["id"]: call["function"]["name"] for call in message.get("tool_calls", ())}
         if message["role"] == "tool":
             message["name"] = names[message["tool_call_id"]]
     template_options = chat.chat_template_kwargs

@@ -21,6 +21,7 @@ from guided.engine.agent.events import ReasoningDelta, TextDelta
 from guided.engine.answer_splitter import AnswerPart, AnswerSplitter, AnswerText
 from guided.engine.result import Result, StreamEvent
 from guided.engine.token_text import ToolResult
+from guided.frontends.structural_tag.call_ids import CallIds
 from guided.frontends.structural_tag.calls import CallPart, CallReader
 from guided.frontends.structural_tag.partial_json import PartialJson
 from guided.server.openai.attribution import Attribution, ShownToken
@@ -82,6 +83,7 @@ class ReadingOptions:
     Attributes:
         make_call_reader: makes the reader of function calls; None: there are no functions.
         make_splitter: makes the splitter that divides the answer into its parts.
+        make_call_ids: makes the `CallIds` of an answer, which replace ids that an earlier call of the conversation has.
         begins_with_reasoning: whether the answer begins with reasoning.
         shows_reasoning: whether the answer includes the reasoning.
         trims_line_ends: whether to drop line ends between reasoning and text.
@@ -91,6 +93,7 @@ class ReadingOptions:
 
     make_call_reader: Callable[[], CallReader] | None = None
     make_splitter: Callable[[], AnswerSplitter] = AnswerSplitter
+    make_call_ids: Callable[[], CallIds] = CallIds
     begins_with_reasoning: bool = False
     shows_reasoning: bool = True
     trims_line_ends: bool = False
@@ -132,6 +135,7 @@ class SampleReader:
         self.result: Result | None = None
         self._reasoning, self._text = list[str](), list[str]()
         self._splitter, self._attribution = options.make_splitter(), Attribution()
+        self._call_ids = options.make_call_ids()
         self._json = PartialJson() if options.reports_partial_json else None
 
     @property
@@ -214,7 +218,8 @@ class SampleReader:
                     deltas.append(part)
                 case CallPart(index, name, arguments):
                     if part.begins:
-                        call = FunctionCall(f"call_{secrets.token_hex(12)}", name)
+                        id = self._call_ids.choose(part.id or f"call_{secrets.token_hex(12)}", name)
+                        call = FunctionCall(id, name)
                         self.calls.append(call)
                         deltas.append(CallBegin(index, call.id, name))
                     if arguments:

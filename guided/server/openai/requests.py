@@ -353,6 +353,11 @@ class ChatRequest(TextRequest, IgnoredInConversations):
         return self
 
     @property
+    def call_ids(self) -> list[str]:
+        """The ids of all calls in the conversation, in order."""
+        return [call.id for message in self.messages for call in message.tool_calls or ()]
+
+    @property
     def top(self) -> int | None:
         """See `CompletionRequest.top`."""
         return (self.top_logprobs or 0) if self.logprobs else None
