@@ -80,7 +80,6 @@ class NativeCompiler:
     Attributes:
         native: the core's view of the vocabulary.
         special_ids: the name of a special token -> its ids.
-        end_names: the names of the special tokens that end an output.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -88,9 +87,6 @@ class NativeCompiler:
         self.special_ids: dict[str, list[int]] = {}
         for token, name in vocabulary.special_tokens.items():
             self.special_ids.setdefault(name, []).append(token)
-        self.end_names = frozenset(
-            name for token, name in vocabulary.special_tokens.items() if token in vocabulary.eos_token_ids
-        )
         known_text_ids = cache(lambda: text_ids(vocabulary))
         self._target = Target(self.native, self.special_ids, vocabulary.eos_token_ids, known_text_ids)
 
