@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -23,6 +24,8 @@ from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.token_text import AnswerDecoder
 from guided.server.openai import deltas
+from guided.server.openai.conversations import _make_answer_splitter as make_splitter
+from guided.server.openai.tools import Functions
 from guided.vocabulary import Vocabulary
 from tests.effort import every
 from tests.structural_tag_support import compiler_with, ids_of, walk
@@ -159,3 +162,22 @@ def test_reasoning_before_the_answer(thought: str) -> None:
     said = ids_of(compiler, thought + END)
     split = partial(AnswerSplitter, reasoning_end=END)
     assert check(split, compiler.vocabulary, ids_of(compiler, "\n Yes. "), source, said) == (thought, "\n Yes. ", [])
+
+
+def test_a_call_that_ends_with_an_end_token() -> None:
+    """The engine's events do not contain end tokens."""
+    names = ("<|call|>", "<|channel|>", "<|message|>", "<|constrain|>")
+    special = {256 + number: name for number, name in enumerate(names)}
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256], special_tokens=special)
+    text = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}"
+    ids = [256 + names.index(piece) if piece in names else ord(piece)
+           for piece in re.split(f"({'|'.join(map(re.escape, names))}|.)", text) if piece]  # fmt: skip
+
+    def split() -> AnswerSplitter:
+        functions: Any = Functions(guided.tool_style("harmony"), TOOLS, None, False, False)  # type: ignore[arg-type]
+        return make_splitter(vocabulary, functions, (), AnswerSplitter)
+
+    for most in (1, 5, 100):
+        said = as_events(vocabulary, [], ids, random.Random(most), most)
+        assert read_by_agent(split, said) == ("", "", [("now", "{}")])
+        assert read_by_server(split, said, vocabulary) == ("", "", [("now", "{}")])

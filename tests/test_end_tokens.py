@@ -14,7 +14,23 @@ from hypothesis import strategies as st
 import guided
 from guided.errors import SpecError, UnsupportedError, VocabularyError
 from guided.frontends.common.end_tokens import end_at_tokens
-from guided.ir import EMPTY, Alt, And, Grammar, Length, Member, Node, Not, Permutation, Seq, Special, Text
+from guided.ir import (
+    EMPTY,
+    Alt,
+    And,
+    Automaton,
+    Dispatch,
+    Grammar,
+    Length,
+    Member,
+    Node,
+    Not,
+    Permutation,
+    Repeat,
+    Seq,
+    Special,
+    Text,
+)
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 from tests.brute_force import SPECIALS, language
@@ -126,21 +142,41 @@ def test_captures_end_before_the_end_token() -> None:
         assert {name: found for name, found in matcher.captures().items() if found} == captures
 
 
+def test_texts_before_a_marker_do_not_end_with_a_cut_item() -> None:
+    letters = Automaton(((True, ((0x61, 0x61, 0), (0x78, 0x78, 1))), (False, ())))  # a*, or a*x and an item
+    for items, expected in (((Special("<call>"),), ["ax"]), ((Text("b"),), ["axb"])):
+        start = Seq((Dispatch(letters, (1,), items), Repeat(Special("<end>"), 0, 0)))
+        both = Alt((start, Seq((Text("y"), Special("<call>")))))
+        grammar = COMPILER.compile_grammar(Grammar({"start": both}))
+        assert [text for text in ("", "a", "ax", "axb", "x", "y") if accepts(grammar, text)] == sorted(
+            {"", "a", "y", *expected, *(["x"] if expected == ["ax"] else [])}
+        )
+    after_text = Seq((Text("z"), Dispatch(letters, (1,), (Special("<call>"),)), Special("<more>")))
+    grammar = COMPILER.compile_grammar(Grammar({"start": after_text}))
+    assert [text for text in ("z", "za", "zax", "za!", "zax!") if accepts(grammar, text)] == ["za!"]
+
+
+@pytest.mark.parametrize("style", ["json", "qwen_xml"])
 @pytest.mark.parametrize("names", [1, 20])
-def test_calls_of_many_tools(names: int) -> None:
+def test_calls_of_many_tools(names: int, style: str) -> None:
     def schema(name: int) -> dict[str, Any]:
         return {"type": "object", "properties": {f"n{name}": {"type": "integer"}}, "required": [f"n{name}"]}
 
     tags = [
-        {"begin": f"f{name}(", "content": {"type": "json_schema", "json_schema": schema(name)}, "end": ")<call>"}
+        {
+            "begin": f"f{name}(",
+            "content": {"type": "json_schema", "json_schema": schema(name), "style": style},
+            "end": ")<call>",
+        }
         for name in range(names)
     ]
     form = {"type": "tags_with_separator", "tags": tags, "separator": "<more>", "at_least_one": True}
     spec = {"type": "structural_tag", "format": form}
     grammar = COMPILER.compile_structural_tag(spec, allow_special_tokens=True)
-    assert accepts(grammar, 'f0({"n0": 1})')
-    assert not accepts(grammar, 'f0({"n0": 1}')
-    assert not accepts(grammar, 'f0({"n0": 1})!f0({"n0": 1})')
+    call = "f0(" + ('{"n0": 1}' if style == "json" else "<parameter=n0>1</parameter>") + ")"
+    assert accepts(grammar, call)
+    assert not accepts(grammar, call[:-1])
+    assert not accepts(grammar, f"{call}!{call}")
     with pytest.raises(SpecError, match="control token '<call>'"):
         COMPILER.compile_structural_tag(json.dumps(spec))
 

@@ -167,8 +167,7 @@ class _Cutter:
                 return _choice((yield from self._cut_sequence(items)))
             case Repeat(item, low, high) if high != 0:
                 last_item = yield self._cut(item)
-                low = 0 if self._is_nullable(item) else max(low - 1, 0)
-                items_before = Repeat(item, low, None if high is None else high - 1)
+                items_before = Repeat(item, max(low - 1, 0), None if high is None else high - 1)
                 return EMPTY if last_item == EMPTY else Seq((items_before, last_item))
             case Dispatch(automaton, exits, items):
                 cuts = yield from self._cut_all(items)

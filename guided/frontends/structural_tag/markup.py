@@ -10,11 +10,11 @@ chooses. In prompts, identifiers are numbered.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["Markup", "Pattern"]
+__all__ = ["Markup", "Pattern", "section_begins"]
 
 _PLACEHOLDER: Final = re.compile(r"(\{name\}|\{index\}|\{id\})")
 _ID: Final = "[a-zA-Z0-9]{9}"
@@ -121,3 +121,23 @@ class Markup:
     def end_pattern(self) -> re.Pattern[str]:
         """A regular expression for the text after the arguments."""
         return re.compile("|".join(re.escape(end.head("")) + end.rest("") for end in self.ends))
+
+    def end_pattern_before(self, end_tokens: Collection[str]) -> re.Pattern[str]:
+        """A regular expression for white space and the text after the arguments, if it ends with one of these tokens,
+        without this token.
+        """
+        ends = [
+            Pattern(end.text.removesuffix(token), end.id_pattern)
+            for end in self.ends
+            for token in end_tokens
+            if token and end.text.endswith(token)
+        ]
+        never = r"\b\B"
+        patterns = [re.escape(end.head("")) + end.rest("") for end in ends] or [never]
+        return re.compile(rf"\s*(?:{'|'.join(patterns)})")
+
+
+def section_begins(section: Mapping[str, Any]) -> list[str]:
+    """The texts with which a group of calls may begin, up to its first call. Prompts have the first one."""
+    opens = section.get("open", "")
+    return [section["begin"] + text for text in ([opens] if isinstance(opens, str) else opens)]
