@@ -40,7 +40,6 @@ from guided.ir.nodes import (
     EPSILON,
     Alt,
     And,
-    Automaton,
     Dispatch,
     Distinct,
     Encoded,
@@ -172,9 +171,8 @@ class _Cutter:
             case Dispatch(automaton, exits, items):
                 cuts = yield from self._cut_all(items)
                 pairs = [(state, cut) for state, cut in zip(exits, cuts, strict=True) if cut != EMPTY]
-                states = tuple([(False, edges) for _, edges in automaton.states])
-                texts = Automaton(states, automaton.start)
-                return Dispatch(texts, tuple([state for state, _ in pairs]), tuple([cut for _, cut in pairs]))
+                # the texts of the automaton itself are outputs, too, since what follows a cut may be empty
+                return Dispatch(automaton, tuple([state for state, _ in pairs]), tuple([cut for _, cut in pairs]))
         return EMPTY
 
     def _cut_all(self, items: tuple[Node, ...]) -> Generator[Any, Any, list[Node]]:
