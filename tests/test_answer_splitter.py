@@ -23,6 +23,7 @@ from guided.engine.agent.answer_reader import AnswerReader
 from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.token_text import AnswerDecoder
+from guided.frontends.structural_tag.calls import CallPart
 from guided.server.openai import deltas
 from guided.server.openai.conversations import _make_answer_splitter as make_splitter
 from guided.server.openai.tools import Functions
@@ -179,5 +180,8 @@ def test_a_call_that_ends_with_an_end_token() -> None:
 
     for most in (1, 5, 100):
         said = as_events(vocabulary, [], ids, random.Random(most), most)
+        splitter = split()
+        last_part = [part for event in said for part in splitter.read(event)][-1]
+        assert isinstance(last_part, CallPart) and last_part.ends
         assert read_by_agent(split, said) == ("", "", [("now", "{}")])
         assert read_by_server(split, said, vocabulary) == ("", "", [("now", "{}")])
