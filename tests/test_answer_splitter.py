@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import codecs
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -22,7 +23,10 @@ from guided.engine.answer_splitter import AnswerSplitter
 from guided.engine.result import Result, StreamEvent, Timings
 from guided.engine.token_text import AnswerDecoder
 from guided.frontends.structural_tag.call_ids import CallIds
+from guided.frontends.structural_tag.calls import CallPart
 from guided.server.openai import deltas
+from guided.server.openai.conversations import _make_answer_splitter as make_splitter
+from guided.server.openai.tools import Functions
 from guided.vocabulary import Vocabulary
 from tests.effort import every
 from tests.structural_tag_support import compiler_with, ids_of, walk
@@ -158,3 +162,25 @@ def test_reasoning_before_the_answer(thought: str) -> None:
     said = ids_of(compiler, thought + END)
     split = partial(AnswerSplitter, reasoning_end=END)
     assert check(split, compiler.vocabulary, ids_of(compiler, "\n Yes. "), source, said) == (thought, "\n Yes. ", [])
+
+
+def test_a_call_that_ends_with_an_end_token() -> None:
+    """The engine's events do not contain end tokens."""
+    names = ("<|call|>", "<|channel|>", "<|message|>", "<|constrain|>")
+    special = {256 + number: name for number, name in enumerate(names)}
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256], special_tokens=special)
+    text = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}"
+    ids = [256 + names.index(piece) if piece in names else ord(piece)
+           for piece in re.split(f"({'|'.join(map(re.escape, names))}|.)", text) if piece]  # fmt: skip
+
+    def split() -> AnswerSplitter:
+        functions: Any = Functions(guided.tool_style("harmony"), TOOLS, None, False, False)  # type: ignore[arg-type]
+        return make_splitter(vocabulary, functions, (), AnswerSplitter)
+
+    for most in (1, 5, 100):
+        said = as_events(vocabulary, [], ids, random.Random(most), most)
+        splitter = split()
+        last_part = [part for event in said for part in splitter.read(event)][-1]
+        assert isinstance(last_part, CallPart) and last_part.ends
+        assert read_by_agent(split, said) == ("", "", [("now", "{}")])
+        assert read_by_server(split, said, vocabulary) == ("", "", [("now", "{}")])

@@ -270,8 +270,8 @@ ARGUMENTS = [
      "hint: did you mean <tool>?"),
     (rule(Special(999)), VocabularyError, "999 is not a token id of this vocabulary (0 to 257)\n"
      "hint: ids differ between models; name the token instead"),
-    (rule(Special(256)), VocabularyError, "token 256 ends the output, so the grammar cannot name it\n"
-     "hint: leave it out: it may follow every complete output"),
+    (rule(Not(Special(256))), UnsupportedError, "256 ends the output, and cannot be in a Not (at start)\n"
+     "hint: put it after this part, or leave it out: it may follow every complete output"),
     (rule(Text("d"), PARTIAL), VocabularyError,
      "the vocabulary's tokens cannot write any output of the specification"),
     (rule(Text("ab"), PARTIAL), VocabularyError,

@@ -284,10 +284,13 @@ CALLS = guided.GrammarCompiler(
 def test_several_calls_are_described_where_they_are_possible(style: str, choice: str) -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"type": {"const": 1}}}}}]
     for parallel in (True, False):
-        tag = guided.tool_style(style).structural_tag(tools, tool_choice=choice, parallel_tool_calls=parallel)
-        grammar = CALLS.compile_structural_tag(tag, allow_special_tokens=True)
-        assert (describe(grammar, has_tools=True) is not None) is parallel
-        assert describe(grammar) is None
+        for reasoning in ("disabled", "enabled") if style == "harmony" else ("disabled",):
+            tag = guided.tool_style(style).structural_tag(
+                tools, tool_choice=choice, parallel_tool_calls=parallel, reasoning=reasoning
+            )
+            grammar = CALLS.compile_structural_tag(tag, allow_special_tokens=True)
+            assert (describe(grammar, has_tools=True) is not None) is parallel
+            assert describe(grammar) is None
 
 
 def test_several_calls_are_described_in_the_system_message() -> None:

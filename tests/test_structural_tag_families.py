@@ -16,8 +16,33 @@ families = pytest.importorskip("xgrammar.builtin_structural_tag", reason="xgramm
 NAMED = {"type": "function", "function": {"name": "pick"}}
 SAID_OTHERWISE = {"harmony"}
 """Messages are put together in another way; `test_structural_tag_calls.py` compares the texts."""
+SPACELESS_ENDS = ("qwen_3_5", "qwen_3_coder")
+"""A call without arguments may end without the newline that ends the arguments, as in the chat templates."""
+TYPED = '{"type": "function", "name": '
+"""Calls of Llama 3.3 may begin like this."""
 NOT_SAID = ("max_tokens", "max_chars", "at_least_one", "stop_after_first")
 """Members that mean nothing where they are null or false."""
+
+
+def without_additions(style: str, form: Any) -> Any:
+    """Our format without the forms of calls that xgrammar does not have."""
+    if isinstance(form, list):
+        return [without_additions(style, item) for item in form]
+    if not isinstance(form, dict):
+        return form
+    form = {name: without_additions(style, value) for name, value in form.items()}
+    if style in SPACELESS_ENDS and form.get("type") == "tag" and isinstance(form["end"], list):
+        end, spaceless_end = form["end"]
+        assert end == "\n" + spaceless_end
+        form["end"] = end
+    if style == "llama":
+        for name in ("begin", "triggers"):
+            if len(texts := form.get(name, ())) == 2:
+                assert texts[1].startswith(TYPED)
+                form[name] = texts[0] if name == "begin" else texts[:1]
+        if form.get("type") == "any_text":
+            form["excludes"] = [text for text in form["excludes"] if text != TYPED]
+    return form
 
 
 def in_one_form(form: Any) -> Any:
@@ -79,4 +104,4 @@ def test_the_structural_tag_is_xgrammars(style: str, reasoning: Any) -> None:
             options: Any = {"tool_choice": choice, "parallel_tool_calls": parallel, "reasoning": reasoning}
             ours = guided.tool_style(style).structural_tag(TOOLS, **options)["format"]
             theirs = xgrammar.get_model_structural_tag(style, TOOLS, **options).model_dump()["format"]
-            assert in_one_form(ours) == in_one_form(theirs), (choice, parallel)
+            assert in_one_form(without_additions(style, ours)) == in_one_form(theirs), (choice, parallel)

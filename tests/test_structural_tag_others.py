@@ -85,12 +85,12 @@ def _call(style: str, arguments: dict[str, Any]) -> bytes:
     text = data.get("reasoning", {}).get("disabled", "") + text
     if "response" in data:
         text = data["response"]["end"] + text
-    begin = call["begin"] if isinstance(call["begin"], str) else call["begin"][0]
+    begin, end = (call[side] if isinstance(call[side], str) else call[side][0] for side in ("begin", "end"))
     text += begin.replace("{name}", "find").replace("{index}", "1")
     for name, value in arguments.items():
         after = form.after + form.value_prefix("string" if isinstance(value, str) else "number")
         text += form.begin + name + after.replace("{gap}", "") + str(value) + form.end
-    return (text + call["end"] + (section["end"] if section else "") + data.get("end", "")).encode()
+    return (text + end + (section["end"] if section else "") + data.get("end", "")).encode()
 
 
 def test_white_space_between_elements_is_bounded() -> None:

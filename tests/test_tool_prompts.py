@@ -190,7 +190,8 @@ def test_a_string_that_begins_a_line_stands_between_line_ends(style):
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     own = guided.tool_style(style)
     grammar = byte_compiler().compile_structural_tag(own.structural_tag(tools, tool_choice="required", mixed=False))
-    begin, end = own.data["call"]["begin"].replace("{name}", "f"), own.data["call"]["end"]
+    markup = Markup.from_style(own.data)
+    begin, end = markup.begins[0].head("f"), markup.ends[0].text
     for inside, text in (
         ("a", "a"),
         ("\na\n", "a"),

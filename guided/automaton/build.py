@@ -22,6 +22,7 @@ from guided.automaton.marked_texts import mark_texts
 from guided.automaton.native_encodings import native_encoding
 from guided.close_names import find_closest_name
 from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError, brief
+from guided.frontends.common.end_tokens import EndTokenNamed
 from guided.ir.encodings import UTF8, Encoding
 from guided.ir.nodes import (
     ANY_CHAR,
@@ -93,7 +94,7 @@ class Target:
     Attributes:
         vocabulary: the vocabulary as an object of the core.
         special_ids: the name of a special token -> its ids.
-        end_tokens: the ids that end an output; a grammar cannot name them.
+        end_tokens: the ids that end an output. A grammar that names one raises `EndTokenNamed`.
         text_ids: returns the ids that have text; called only if the grammar contains `OtherTokens`.
     """
 
@@ -136,6 +137,7 @@ class GrammarBuilder:
         self.grammar, self.target, self.limits, self.has_token_limits = grammar, target, limits, False
         self.quoted_length = 0  # characters in the documents of all `Substrings` so far
         self.end_tokens = frozenset(target.end_tokens)
+        self.named_end: tuple[int, int | str] | None = None  # an end token, and how the grammar names it
         self.builder = _core.Builder()
         self.rule_name = ""  # of the rule that is being read
         self.rule_numbers = {name: i for i, name in enumerate(grammar.rules)}
@@ -215,6 +217,10 @@ class GrammarBuilder:
         except ValueError as error:
             message = f"rule {self.rule_name!r}: {error}"
             raise SpecError(message, hint="for recursion, name a rule and refer to it") from error
+        if self.named_end is not None:  # only now, since errors in the grammar come first
+            number, token = self.named_end
+            message = f"token {number} ends the output, so the grammar cannot name it"
+            raise EndTokenNamed(message, token=token, hint="leave it out: it may follow every complete output")
         return numbers
 
     def add_checked(self, node: Node) -> int:
@@ -310,10 +316,8 @@ class GrammarBuilder:
         if not isinstance(token, int | str):
             raise TypeError("not a token")
         ids = self._find_ids(token)
-        for number in ids:
-            if number in self.end_tokens:
-                message = f"token {number} ends the output, so the grammar cannot name it"
-                raise VocabularyError(message, token=token, hint="leave it out: it may follow every complete output")
+        if self.named_end is None and (named_ends := self.end_tokens.intersection(ids)):
+            self.named_end = min(named_ends), token
         return self._add_tokens(ids)
 
     def _add_other_tokens(self, node: OtherTokens) -> int:

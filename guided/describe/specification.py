@@ -108,6 +108,10 @@ def _hint_at_several_calls(tag: Any) -> str:
             ):
                 marker = re.match(r"<\|?\w*call\w*\|?>", _find_call_begin(call))
                 return f"{_SEVERAL_CALLS}." if marker is None else f"{_SEVERAL_CALLS}, in several {marker[0]} blocks."
+            case {"type": "star", "content": {"elements": [*_, {"elements": messages}]}} if any(
+                message["type"] == "tag" and message["content"]["type"] != "any_text" for message in messages
+            ):  # messages of gpt-oss
+                return f"{_SEVERAL_CALLS}."
             case {"type": "json_schema" | "grammar" | "regex"}:
                 continue
             case Mapping() as node:

@@ -155,6 +155,7 @@ class ChoiceRecord:
         """
         text, starts = text_with_names(self.vocabulary, tokens[reasoning_tokens:])
         reader.parts(text)
+        reader.finish()
         spans = list[_Span]()
         for pointer, start, end in reader.spans:
             value = text[start:end].strip()

@@ -23,6 +23,7 @@ from guided.errors import (
     brief,
     warn_about,
 )
+from guided.frontends.common.end_tokens import EndTokenNamed
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.lark.scan import find_token
 from guided.frontends.stored import Tables
@@ -85,13 +86,31 @@ class CachedCompiler:
 
     def compile_grammar(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar given as IR."""
-        native, regions_and_limits = self._to_native(grammar), (grammar.regions, self.limits)
+        native, ended = self._compile_ended(grammar)
+        regions_and_limits = ended.regions, self.limits
         return CompiledGrammar(
-            native, self.vocabulary, grammar.origins, "grammar", grammar, lambda: grammar, (), *regions_and_limits
+            native, self.vocabulary, ended.origins, "grammar", grammar, lambda: ended, (), *regions_and_limits
         )
 
     def _to_native(self, grammar: Grammar) -> _core.Compiled:
         return self._native.compile(grammar, self.limits)
+
+    def _compile_ended(self, grammar: Grammar) -> tuple[_core.Compiled, Grammar]:
+        """Compile a grammar, whose outputs end at the end tokens that it names. Returns the grammar without them, too;
+        if it names none, this is the same object.
+        """
+        try:
+            return self._to_native(grammar), grammar
+        except EndTokenNamed:
+            if grammar.composed:
+                raise
+            ended = self._read_ended(lambda _: grammar, [])
+        return self._to_native(ended), ended
+
+    def _read_ended(self, read: Callable[[list[Finding]], Grammar], findings: list[Finding]) -> Grammar:
+        """Read a grammar, and end its outputs at the end tokens that it names."""
+        with limit_compilation(self.limits, work=False):
+            return self._native.end_at_tokens(read(findings))
 
     def _compile(
         self,
@@ -175,7 +194,10 @@ class CachedCompiler:
             return read_unchanged
 
         try:
-            native = self._to_native(grammar)
+            native, ended = self._compile_ended(grammar)
+            if ended is not grammar:
+                grammar, read_source = ended, partial(self._read_ended, read_source)
+                read_first = read_first and partial(self._read_ended, read_first)
             if name is not None:
                 read_whole = None if read_first is None else partial(read_source, [])
                 data = self._to_bytes(kind, source, findings, grammar, read_whole)

@@ -248,7 +248,8 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             def read(findings: list[Finding], explain_empty: bool = False, defer: bool = False) -> Grammar:
                 return structural_tag_to_grammar(
                     spec, schema_options, allow_special_tokens=allow_special_tokens, limits=self.limits, defer=defer,
-                    special_tokens=self._native.special_ids, findings=findings, require_values=explain_empty,
+                    special_tokens=self._native.special_ids, end_tokens=self.vocabulary.end_names, findings=findings,
+                    require_values=explain_empty,
                 )  # fmt: skip
 
             key = ("structural_tag", content, isinstance(spec, str), schema_options, allow_special_tokens)

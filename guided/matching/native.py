@@ -21,9 +21,10 @@ from guided.automaton.build_composed import compile_composed
 from guided.automaton.build_lexer import compile_lexed
 from guided.automaton.build_stored import CompiledTable, compile_stored
 from guided.errors import VocabularyError
+from guided.frontends.common.end_tokens import end_at_tokens
 from guided.frontends.common.left_recursion import check_regions
 from guided.frontends.stored import Tables
-from guided.ir import Grammar
+from guided.ir import EMPTY, Alt, Grammar, Node, Special
 from guided.limits import Limits
 from guided.vocabulary import Vocabulary
 
@@ -89,10 +90,28 @@ class NativeCompiler:
         known_text_ids = cache(lambda: text_ids(vocabulary))
         self._target = Target(self.native, self.special_ids, vocabulary.eos_token_ids, known_text_ids)
 
+    def end_at_tokens(self, grammar: Grammar) -> Grammar:
+        """The grammar whose outputs end at the end tokens that it names. For a grammar that raised `EndTokenNamed`.
+
+        Raises:
+            UnsupportedError: an end token is in a permutation, or in a part whose values must differ.
+        """
+        end_ids = self.vocabulary.eos_token_ids
+
+        def without_ends(token: int | str) -> Node:
+            ids = [token] if isinstance(token, int) else self.special_ids.get(token, [])
+            other_ids = [number for number in ids if number not in end_ids]
+            if len(other_ids) == len(ids):
+                return Special(token)
+            return Alt(tuple(map(Special, other_ids))) if other_ids else EMPTY
+
+        return end_at_tokens(grammar, without_ends)
+
     def compile(self, grammar: Grammar, limits: Limits) -> _core.Compiled:
         """Compile a grammar of any kind: rules over bytes, with a lexer, or composed of such grammars.
 
         Raises:
+            EndTokenNamed: it names a token that ends the output. If no part has a lexer, compile `end_at_tokens` of it.
             SpecError: it is malformed, or generates nothing. UnsupportedError: the core does not support a part.
             VocabularyError: the vocabulary lacks a token. LimitExceeded: it is too large.
         """

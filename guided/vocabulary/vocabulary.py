@@ -119,6 +119,11 @@ class Vocabulary:
         out._set_fields(tokens, frozenset(), special_tokens, size)
         return out
 
+    @property
+    def end_names(self) -> frozenset[str]:
+        """The names of the special tokens that end an output."""
+        return frozenset(name for token, name in self.special_tokens.items() if token in self.eos_token_ids)
+
     def _set_fields(
         self,
         tokens: Sequence[bytes | None],

@@ -16,6 +16,9 @@ no token spells it.
 End tokens and control tokens spell no text, regardless of their bytes. Ids without bytes (None or empty) are allowed
 only where the grammar names them. A grammar names a control token by its id or by its name.
 
+If the grammar names an end token, the output ends there: any end token is allowed where the grammar allows one of them
+as the last token. Otherwise, end tokens in the grammar are never allowed.
+
 Cost: a mask tries every token. Searches are memoised by state and raise `LimitExceeded` after `MAX_SEARCH` states; they
 never approximate. The code is deliberately slow.
 """
@@ -71,7 +74,9 @@ class ReferenceGrammar:
         self._strings = sorted(strings)
         grammar = _without_other_tokens(grammar, self._texts, special_tokens)
         self._language = Language(grammar, live)
-        self._controls = self._control_ids(len(tokens), special_tokens)
+        named_ids = self._control_ids(len(tokens), special_tokens)
+        self._named_ends = [names for token, names in named_ids.items() if token in self._end_tokens]
+        self._controls = {token: names for token, names in named_ids.items() if token not in self._end_tokens}
         self._terminated = State(frozenset(), is_accepting=True)
         self._distances: dict[State, int | None] = {}
         start = self._language.start
@@ -84,7 +89,9 @@ class ReferenceGrammar:
         self._start = start
 
     def _control_ids(self, size: int, special_tokens: Mapping[int, str]) -> dict[int, frozenset[int | str]]:
-        """The control tokens that the grammar names: id -> the names that the grammar uses for it, or the id itself."""
+        """The control and end tokens that the grammar names: id -> the names that the grammar uses for it, or the id
+        itself.
+        """
         names_by_id: dict[int, set[int | str]] = {}
         for name in self._language.control_tokens:
             if isinstance(name, str):
@@ -93,8 +100,6 @@ class ReferenceGrammar:
                 ids = {name} if 0 <= name < size or name in special_tokens or name in self._end_tokens else set()
             if not ids:
                 raise VocabularyError(f"the vocabulary has no control token {name!r}")
-            if ends := ids & self._end_tokens:
-                raise VocabularyError(f"token {min(ends)} ends the output, so the grammar cannot name it")
             for token in ids:
                 names_by_id.setdefault(token, set()).add(name)
         return {token: frozenset(names) for token, names in names_by_id.items()}
@@ -105,7 +110,10 @@ class ReferenceGrammar:
 
     def is_accepting(self, state: State) -> bool:
         """Whether the output may end here. This is also true after an end token."""
-        return state.is_accepting
+        if state.is_accepting or state is self._terminated:
+            return True
+        next_states = [self._language.special(state, names) for names in self._named_ends]
+        return any(next_state is not None and next_state.is_accepting for next_state in next_states)
 
     def is_terminated(self, state: State) -> bool:
         """Whether an end token has been accepted. Further end tokens change nothing; no other token may follow."""
@@ -118,7 +126,7 @@ class ReferenceGrammar:
     def accept_token(self, state: State, token: int) -> State | None:
         """The state after one token, or None if it is not allowed."""
         if token in self._end_tokens:
-            return self._terminated if state.is_accepting else None
+            return self._terminated if self.is_accepting(state) else None
         next_state = self._read_bytes(state, self._texts.get(token))
         if token in self._controls:  # a grammar may also name an ordinary token by its id
             next_state = self._language.unite(next_state, self._language.special(state, self._controls[token]))
@@ -172,7 +180,7 @@ class ReferenceGrammar:
 
     def _can_finish(self, state: State) -> bool:
         """Whether tokens lead from `state` to an accepting state."""
-        if self._is_byte_complete and not self._language.limits:
+        if self._is_byte_complete and not self._language.limits and not self._named_ends:
             return True
         if state not in self._distances:
             self._distances[state] = self._search(state)
@@ -182,7 +190,7 @@ class ReferenceGrammar:
         """The minimum number of tokens from `start` to an accepting state, or None; found by breadth-first search."""
         seen, level, distance = {start}, [start], 0
         while level:
-            if any(state.is_accepting for state in level):
+            if any(map(self.is_accepting, level)):
                 return distance
             next_level: list[State] = []
             for successor in (successor for state in level for successor in self._successors(state)):

@@ -216,8 +216,11 @@ class Turn:
         ]
 
     def _new_reader(self) -> AnswerReader:
-        call_reader = self._style.reader(self._schemas, mixed=self._text_format is None) if self._schemas else None
-        decoder = None if call_reader is None else AnswerDecoder(self._vocabulary)
+        vocabulary, is_mixed = self._vocabulary, self._text_format is None
+        call_reader = decoder = None
+        if self._schemas:
+            call_reader = self._style.reader(self._schemas, mixed=is_mixed, end_tokens=vocabulary.end_names)
+            decoder = AnswerDecoder(vocabulary)
         splitter = AnswerSplitter(decoder, call_reader, reasoning_end=self._reasoning_end, has_stops=True)
         return AnswerReader(splitter, self._ids)
 

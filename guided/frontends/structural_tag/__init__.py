@@ -39,6 +39,7 @@ def structural_tag_to_grammar(
     *,
     allow_special_tokens: bool = False,
     special_tokens: Collection[str] = (),
+    end_tokens: Collection[str] = (),
     limits: Limits | None = None,
     findings: list[Finding] | None = None,
     require_values: bool = True,
@@ -52,6 +53,7 @@ def structural_tag_to_grammar(
         allow_special_tokens: whether the structural tag may require control tokens in the output. Set it to False for
             untrusted input. Tags may always name tokens to exclude.
         special_tokens: names of control tokens; in a string of the structural tag, such a name stands for the token.
+        end_tokens: those of these names that end an output; they do not occur in deferred rules.
         findings: receives the keywords that are read but not enforced. Without it, they cause a warning.
         require_values: if a GBNF grammar in the structural tag allows nothing, raise an error that explains why.
         read_lark: reads the Lark grammars in the structural tag.
@@ -67,7 +69,9 @@ def structural_tag_to_grammar(
     try:
         with limit_compilation(limits, work=False):
             parsed = read_structural_tag(spec, limits)
-            lowering = Lowering(limits, special_tokens, allow_special_tokens, require_values, options, read_lark)
+            lowering = Lowering(
+                limits, special_tokens, end_tokens, allow_special_tokens, require_values, options, read_lark
+            )
             grammar = expr_to_grammar(lowering.part(parsed), limits, findings, options=options, defer=defer)
         return replace(grammar, origins={**grammar.origins, grammar.start: parsed.pointer})
     except RecursionError:

@@ -135,6 +135,7 @@ def shortest_arguments_bound(fmt: Format, lowering: Lowering) -> int | None:
     form, schema = fmt.fields.get("style", FORMS["qwen_xml"]), fmt["json_schema"]
     if (
         form is None
+        or lowering.has_end_token(*_delimiters(form))
         or (form.bare if isinstance(form, LiteralForm) else form.has_nested_elements)
         or any(fmt.fields.get(name) for name in ("any_order", "max_whitespace_cnt", "excludes"))
     ):

@@ -16,7 +16,7 @@ recognizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -24,12 +24,13 @@ from guided.frontends.structural_tag.argument_forms import ArgumentForm, argumen
 from guided.frontends.structural_tag.call_arguments import JsonArguments, XmlArguments
 from guided.frontends.structural_tag.literal_arguments import LiteralArguments
 from guided.frontends.structural_tag.literal_forms import LiteralForm
-from guided.frontends.structural_tag.markup import Markup, Pattern
+from guided.frontends.structural_tag.markup import Markup, Pattern, section_begins
 from guided.frontends.structural_tag.tools import Function
 
 __all__ = ["Call", "CallPart", "CallReader", "TextPart"]
 
 _NAME_END: Final = "[^a-zA-Z0-9_.-]"
+_CHANNEL_MODES: Final = {"text": "text", "preamble": "text", "reasoning": "reasoning"}
 _CHUNK: Final = 4096  # characters that are interpreted at once; each call of a long piece copies at most this much
 
 
@@ -108,6 +109,7 @@ class CallReader:
         functions: those that may be called.
         reasoning: as for `ToolStyle.structural_tag`.
         begin_markers: if an answer is either text or calls, the markers with which calls begin it; otherwise empty.
+        end_tokens: as for `ToolStyle.reader`.
 
     Attributes:
         text: the free text so far, except a part at the end that may begin a call.
@@ -123,6 +125,7 @@ class CallReader:
         functions: Sequence[Function],
         reasoning: str = "disabled",
         begin_markers: tuple[str, ...] = (),
+        end_tokens: Collection[str] = (),
     ) -> None:
         self._begin_markers = begin_markers  # empty as soon as it is known whether the answer begins with one of them
         self._texts: dict[bool, list[str]] = {False: [], True: []}
@@ -135,11 +138,13 @@ class CallReader:
                 call_begins = self._section_call_begins if section_begin is not None else self._call_begins
                 call_begins.setdefault(begin.head(function.name), []).append(_make_call_begin(begin, function))
                 if section_begin is not None and "trigger" in style:  # the first call begins the group
-                    first_begin = begin.preceded_by(section_begin + style["section"].get("open", ""))
-                    self._call_begins.setdefault(first_begin.head(function.name), []).append(
-                        _make_call_begin(first_begin, function)
-                    )
-        self._end, self._id_form = markup.end_pattern, markup.id_form
+                    for opening in section_begins(style["section"]):
+                        first_begin = begin.preceded_by(opening)
+                        self._call_begins.setdefault(first_begin.head(function.name), []).append(
+                            _make_call_begin(first_begin, function)
+                        )
+        self._end, self._end_before_token = markup.end_pattern, markup.end_pattern_before(end_tokens)
+        self._id_form = markup.id_form
         self._end_length = max(len(end.text) for end in markup.ends) if markup.has_fixed_ends else 0
         self._searched_length = 0  # how much of the buffer was searched for the end of the call, or of its begin
         self._form = argument_form(markup.arguments)
@@ -197,8 +202,13 @@ class CallReader:
         return parts
 
     def finish(self) -> list[TextPart | CallPart]:
-        """End the answer. If a possible beginning of a mark was held back, it is returned as text."""
+        """End the answer. If a possible beginning of a mark was held back, it is returned as text. A call of which only
+        an end token is missing is complete.
+        """
         self._is_finished = True
+        arguments = self._current_arguments
+        if arguments is not None and arguments.may_end and (end := self._end_before_token.fullmatch(self._buffer)):
+            self._end_call(arguments, end)
         while self._current_arguments is None and self._read_next():
             pass
         if self._current_arguments is None:
@@ -309,17 +319,21 @@ class CallReader:
         if end_match is None:
             self._searched_length = len(rest)
             return False
+        self._end_call(self._current_arguments, end_match)
+        return True
+
+    def _end_call(self, arguments: Arguments, end_match: re.Match[str]) -> None:
+        """End the current call, at the end that matches in the buffer."""
         call, arguments_start = self.calls[-1], self._arguments_start
         id = call.id or self._make_id(call.name, end_match)
-        self.calls[-1] = replace(call, arguments=self._current_arguments.text(), complete=True, id=id)
+        self.calls[-1] = replace(call, arguments=arguments.text(), complete=True, id=id)
         self.spans += [
             (f"/{call.index}/arguments{pointer}", arguments_start + start, arguments_start + end)
-            for pointer, start, end in self._current_arguments.spans()
+            for pointer, start, end in arguments.spans()
         ]
-        self._emit_call_part(self._current_arguments.new_text(is_complete=True), ends=True)
+        self._emit_call_part(arguments.new_text(is_complete=True), ends=True)
         self._buffer, self._current_arguments = self._buffer[end_match.end() :], None
         self._searched_length = 0
-        return True
 
 
 def _make_call_begin(begin: Pattern, function: Function) -> _CallBegin:
@@ -344,11 +358,11 @@ def _list_mode_marks(style: Mapping[str, Any]) -> dict[str, str]:
     """The strings that change the reader's mode outside groups of calls, each with the mode that follows."""
     marks: dict[str, str] = {}
     if (section := style.get("section")) is not None and "trigger" not in style:
-        marks[section["begin"]] = "section"
+        marks |= dict.fromkeys((section["begin"], section.get("lead", "") + section["begin"]), "section")
     if (response := style.get("response")) is not None:
         marks |= {response["begin"]: "text", response["end"]: "skip"}
     if (channels := style.get("channels")) is not None:
-        marks |= {channels[name]["begin"]: name for name in ("text", "reasoning")}
+        marks |= {channels[name]["begin"]: mode for name, mode in _CHANNEL_MODES.items()}
         marks |= dict.fromkeys((*channels["text"]["end"], channels["separator"]), "skip")
     elif (reasoning := style.get("reasoning")) is not None:
         marks |= {reasoning["begin"]: "reasoning", reasoning["end"] + reasoning["after"]: "text"}

@@ -70,6 +70,8 @@ class Lowering:
 
     Args:
         names: the names of control tokens that strings may contain.
+        end_names: the names of those that end an output. A rule with one is not deferred, since what may follow it
+            depends on the whole grammar (`end_tokens.py`).
         allow_special_tokens: whether the structural tag may require control tokens.
         refuse_empty: whether a GBNF grammar that allows nothing raises an error. A schema that allows nothing always
             raises one.
@@ -78,11 +80,12 @@ class Lowering:
     """
 
     def __init__(
-        self, limits: Limits, names: Collection[str], allow_special_tokens: bool, refuse_empty: bool,
-        options: JsonSchemaOptions, read_lark: ReadLark,
+        self, limits: Limits, names: Collection[str], end_names: Collection[str], allow_special_tokens: bool,
+        refuse_empty: bool, options: JsonSchemaOptions, read_lark: ReadLark,
     ) -> None:  # fmt: skip
         self.limits, self.options, self.read_lark = limits, options, read_lark
         self.refuse_empty, self.allow_special_tokens = refuse_empty, allow_special_tokens
+        self.end_names = frozenset(end_names)
         longest_first = sorted(filter(None, names), key=len, reverse=True)
         self.names = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self._continuations: dict[bytes, Expr] = {}
@@ -150,6 +153,11 @@ class Lowering:
             out += [string[offset : match.start()], Special(match[0])]
             offset = match.end()
         return [piece for piece in (*out, string[offset:]) if piece != ""]
+
+    def has_end_token(self, *strings: str) -> bool:
+        """Whether one of the strings contains a control token that ends an output."""
+        names = [match[0] for string in strings for match in (self.names.finditer(string) if self.names else ())]
+        return not self.end_names.isdisjoint(names)
 
     def string_part(self, string: str, pointer: str) -> Expr:
         """Exactly this string."""
@@ -243,7 +251,8 @@ class Lowering:
         else:
             outer_tag = _EnclosingTag(tuple(filter(None, end)))
         name, content = tag.pointer or "/", tag["content"]
-        shortest_bound = None if isinstance(end, Format) else shortest_arguments_bound(content, self)
+        can_defer = not isinstance(end, Format) and not self.has_end_token(*end)
+        shortest_bound = shortest_arguments_bound(content, self) if can_defer else None
         if shortest_bound is None:
             return rules(rule(name), **{name: sequence(self.part(content, outer_tag), closing)})
 

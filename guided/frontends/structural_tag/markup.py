@@ -10,12 +10,12 @@ chooses. In prompts, identifiers are numbered. `Markup.id_form` says how the id 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["Markup", "Pattern", "format_call_id"]
+__all__ = ["Markup", "Pattern", "format_call_id", "section_begins"]
 
 _PLACEHOLDER: Final = re.compile(r"(\{name\}|\{index\}|\{id\})")
 _ID: Final = "[a-zA-Z0-9]{9}"
@@ -151,5 +151,27 @@ class Markup:
     def end_pattern(self) -> re.Pattern[str]:
         """A regular expression for the text after the arguments. It has the groups of `Pattern.rest`; the suffix is the
         number of the end."""
-        ends = (re.escape(end.head("")) + end.rest("", str(number)) for number, end in enumerate(self.ends))
-        return re.compile("|".join(ends))
+        return re.compile(_alternatives(self.ends))
+
+    def end_pattern_before(self, end_tokens: Collection[str]) -> re.Pattern[str]:
+        """A regular expression for white space and the text after the arguments, if it ends with one of these tokens,
+        without this token. Its groups are those of `end_pattern`.
+        """
+        ends = [
+            Pattern(end.text.removesuffix(token), end.id_pattern)
+            for end in self.ends
+            for token in end_tokens
+            if token and end.text.endswith(token)
+        ]
+        never = r"\b\B"
+        return re.compile(rf"\s*(?:{_alternatives(ends) or never})")
+
+
+def _alternatives(ends: Sequence[Pattern]) -> str:
+    return "|".join(re.escape(end.head("")) + end.rest("", str(number)) for number, end in enumerate(ends))
+
+
+def section_begins(section: Mapping[str, Any]) -> list[str]:
+    """The texts with which a group of calls may begin, up to its first call. Prompts have the first one."""
+    opens = section.get("open", "")
+    return [section["begin"] + text for text in ([opens] if isinstance(opens, str) else opens)]

@@ -18,7 +18,7 @@ from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.structural_tag.argument_forms import argument_form
 from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.frontends.structural_tag.literal_forms import LiteralForm
-from guided.frontends.structural_tag.markup import Markup
+from guided.frontends.structural_tag.markup import Markup, section_begins
 from guided.frontends.structural_tag.tool_styles import TOOL_STYLES, ToolStyle, tool_style
 
 __all__ = ["Piece", "check_style", "detect_style", "read_arguments", "tool_instructions", "write_calls"]
@@ -67,7 +67,7 @@ def write_calls(style: ToolStyle, calls: Sequence[tuple[str, str]]) -> list[Piec
     check_style(style)
     markup = Markup.from_style(style.data)
     section, separator = style.data.get("section"), style.call_separator
-    out = [] if section is None else [Piece(section.get("lead", "") + section["begin"] + section.get("open", ""))]
+    out = [] if section is None else [Piece(section.get("lead", "") + section_begins(section)[0])]
     try:
         for number, (name, arguments) in enumerate(calls):
             out += [Piece(separator)] if number else []

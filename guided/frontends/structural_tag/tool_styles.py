@@ -14,14 +14,16 @@ Each file of `styles/` describes one format:
                       reasoning; excludes: strings that do not occur in reasoning; auto_excludes: these strings if
                       reasoning is optional
     excludes          strings that do not occur in free text
-    trigger           the begin of a call in free text. With a section, it contains {name}: free text may contain the
-                      section's own begin, so the name in the first call shows that a section begins
-    section           calls form a group: lead, begin, open, separator, end; begin is the trigger; text_after: whether
-                      text and more groups may follow if a call is required; ends_answer: whether nothing ever follows;
-                      excludes: more strings that do not occur in free text, if a section is possible
+    trigger           the begin of a call in free text, or a list. With a section, it contains {name}: free text may
+                      contain the section's own begin, so the name in the first call shows that a section begins
+    section           calls form a group: lead, begin, open (a text or a list), separator, end; begin is the trigger;
+                      text_after: whether text and more groups may follow if a call is required; ends_answer: whether
+                      nothing ever follows; excludes: more strings that do not occur in free text, if a section is
+                      possible
     response          the answer is a message of blocks: begin and end of the text block, which precedes the section.
                       Without reasoning, the prompt ends with begin. `end` at the top level: the end of the message
-    channels          the output consists of messages: separator, and the messages text and reasoning
+    channels          the output consists of messages: separator, and the messages text, reasoning, and preamble, which
+                      is text that precedes another message if calls are optional
     call              begin, end: texts, or lists of alternatives, with {name}, {index} and {id} (markup.py); id: a
                       pattern for {id}; id_form: the id of a call, if it has more parts than {id}; first: the first
                       {index}, in prompts; separator: the text between calls without a section, in prompts; arguments:
@@ -35,7 +37,7 @@ Each file of `styles/` describes one format:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -44,13 +46,23 @@ from typing import Any, Final, Literal, TypeAlias
 from guided.close_names import find_closest_name
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.structural_tag.calls import CallReader
-from guided.frontends.structural_tag.markup import Markup
+from guided.frontends.structural_tag.markup import Markup, section_begins
+from guided.frontends.structural_tag.tag_formats import (
+    Json,
+    begins_of,
+    const_string,
+    cut_overlaps,
+    one_of,
+    sequence,
+    tags_with_separator,
+    to_formats,
+    triggered_begins,
+)
 from guided.frontends.structural_tag.tools import ChosenTools, Function, ToolChoice, chosen_tools
 
 __all__ = ["TOOL_STYLES", "ToolStyle", "tool_style"]
 
 Reasoning: TypeAlias = Literal["enabled", "disabled", "auto"]
-Json: TypeAlias = dict[str, Any]
 _FOLDER: Final = Path(__file__).parent / "styles"
 TOOL_STYLES: Final = tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
 """The names of all styles."""
@@ -115,17 +127,28 @@ class ToolStyle:
             answer = self._build_blocks(choice, parallel_tool_calls, reasoning)
         else:
             answer = [self._build_answer(choice, parallel_tool_calls)]
-        return _structural_tag(_sequence([*self._build_reasoning(reasoning), *answer]))
+        return _structural_tag(sequence([*self._build_reasoning(reasoning), *answer]))
 
     def reader(
-        self, tools: Sequence[Mapping[str, Any]] | None, *, reasoning: Reasoning = "disabled", mixed: bool = True
+        self,
+        tools: Sequence[Mapping[str, Any]] | None,
+        *,
+        reasoning: Reasoning = "disabled",
+        mixed: bool = True,
+        end_tokens: Collection[str] = (),
     ) -> CallReader:
         """Create a reader that reads an answer back while it is written. For the arguments and errors, see
-        `structural_tag`. A call inside the text of an answer that is not mixed is text."""
+        `structural_tag`. A call inside the text of an answer that is not mixed is text.
+
+        Args:
+            end_tokens: the names of the tokens that end an output (`Vocabulary.end_names`). They are not part of the
+                text, so a call that ends with one, such as `<|call|>` of gpt-oss, is complete without it.
+        """
         functions = chosen_tools(tools).functions
         if not mixed:
             self._check_not_mixed(reasoning)
-        return CallReader(self.data, functions, reasoning, () if mixed else self._begin_markers(functions))
+        begin_markers = () if mixed else self._begin_markers(functions)
+        return CallReader(self.data, functions, reasoning, begin_markers, end_tokens)
 
     def _check_not_mixed(self, reasoning: Reasoning) -> None:
         if self.is_always_mixed or reasoning != "disabled":
@@ -149,7 +172,7 @@ class ToolStyle:
     @property
     def calls_are_json(self) -> bool:
         """Whether calls are JSON, so that they cannot be distinguished from JSON text."""
-        return "section" not in self.data and str(self.data.get("trigger", "")).startswith("{")
+        return "section" not in self.data and any(text.startswith("{") for text in self._trigger_texts)
 
     @property
     def why_no_format(self) -> str:
@@ -188,8 +211,13 @@ class ToolStyle:
 
     def triggers(self, functions: Sequence[Function]) -> list[str]:
         """The texts that begin calls in free text."""
-        trigger = self.data.get("trigger") or self.data["section"]["begin"]
-        return list(dict.fromkeys(trigger.replace("{name}", function.name) for function in functions))
+        texts = self._trigger_texts or [self.data["section"]["begin"]]
+        return list(dict.fromkeys(text.replace("{name}", each.name) for each in functions for text in texts))
+
+    @property
+    def _trigger_texts(self) -> list[str]:
+        trigger = self.data.get("trigger", [])
+        return [trigger] if isinstance(trigger, str) else list(trigger)
 
     def _build_call_tags(self, function: Function) -> list[Json]:
         """The tags of one tool's calls. All begins that have the same content share a tag."""
@@ -199,10 +227,8 @@ class ToolStyle:
         end: str | list[str] = call["end"]
         end_formats: list[Json] = []
         if any(marker.rest("") for marker in markup.ends):
-            ends = [_to_formats(marker.parts("")) for marker in markup.ends]
-            end_formats = (
-                [{"type": "or", "elements": [_sequence(elements) for elements in ends]}] if len(ends) > 1 else ends[0]
-            )
+            ends = [to_formats(marker.parts("")) for marker in markup.ends]
+            end_formats = ends[0] if len(ends) == 1 else [one_of([sequence(elements) for elements in ends])]
             end = ""
         heads: dict[tuple[tuple[str, bool], ...], list[str]] = {}  # by the parts after the head
         for begin in markup.begins:
@@ -212,7 +238,7 @@ class ToolStyle:
             {
                 "type": "tag",
                 "begin": begins if len(begins) > 1 else begins[0],
-                "content": _sequence([*_to_formats(later_parts), schema, *end_formats]),
+                "content": sequence([*to_formats(later_parts), schema, *end_formats]),
                 "end": end,
             }
             for later_parts, begins in heads.items()
@@ -223,7 +249,7 @@ class ToolStyle:
         if texts is None:
             return []
         if mode == "disabled":
-            return [_const_string(texts["disabled"])] if texts["disabled"] else []
+            return [const_string(texts["disabled"])] if texts["disabled"] else []
         begin = "" if mode == "enabled" and texts["in_prompt"] else texts["begin"]
         excluded_strings = (
             texts["auto_excludes"] if mode == "auto" and "auto_excludes" in texts else texts.get("excludes", [])
@@ -231,13 +257,11 @@ class ToolStyle:
         free_text = {"type": "any_text", "excludes": excluded_strings}
         block: Json = {"type": "tag", "begin": begin, "content": free_text, "end": texts["end"]}
         if texts["after"]:
-            block = _sequence([block, _const_string(texts["after"])])
+            block = sequence([block, const_string(texts["after"])])
         if mode == "enabled":
             return [block]
-        alternatives = (
-            {"type": "or", "elements": [block, _const_string(texts["skipped"])]} if "skipped" in texts else block
-        )
-        return [{"type": "optional", "content": alternatives}]
+        skipped = [const_string(texts["skipped"])] if "skipped" in texts else []
+        return [{"type": "optional", "content": one_of([block, *skipped])}]
 
     def _build_answer(self, choice: ChosenTools, parallel: bool) -> Json:
         tags = [tag for function in choice.functions for tag in self._build_call_tags(function)]
@@ -251,10 +275,10 @@ class ToolStyle:
                 return self._build_opened_sections(choice, parallel)
             tags = [self._build_section(choice, parallel)]
         elif choice.mode == "named":
-            return tags[0] if len(tags) == 1 else {"type": "or", "elements": tags}
+            return one_of(tags)
         triggers = self.triggers(choice.functions)
         excluded_strings = [*self.data["excludes"], *(section or {}).get("excludes", [])]
-        bare_begins = [begin for tag in tags for begin in _begins(tag) if not begin.startswith(tuple(triggers))]
+        bare_begins = [begin for tag in tags for begin in begins_of(tag) if not begin.startswith(tuple(triggers))]
         is_single = not parallel or (section is not None and section.get("ends_answer", False))
         return {
             "type": "triggered_tags", "triggers": [*triggers, *bare_begins], "tags": tags,
@@ -274,32 +298,33 @@ class ToolStyle:
         else:
             tags = [tag for function in choice.functions for tag in self._build_call_tags(function)]
             calls = self._build_unsectioned_calls(tags, triggers, not parallel or choice.mode == "named")
-        return calls if choice.mode != "auto" else {"type": "or", "elements": [only_text, calls]}
+        return calls if choice.mode != "auto" else one_of([only_text, calls])
 
     def _build_unsectioned_calls(self, tags: list[Json], triggers: Sequence[str], is_single: bool) -> Json:
         """One call or several, without a section. The marker of the first one shows that these are calls."""
-        marked_tags = [{**tag, "begin": begins} for tag in tags if (begins := _triggered_begins(tag, triggers))] or tags
-        separator_format = [_const_string(self.call_separator)] if self.call_separator else []
+        marked_tags = [{**tag, "begin": begins} for tag in tags if (begins := triggered_begins(tag, triggers))] or tags
+        separator_format = [const_string(self.call_separator)] if self.call_separator else []
         if is_single or marked_tags == tags:
-            calls = [_tags_with_separator(marked_tags, self.call_separator, is_single)]
+            calls = [tags_with_separator(marked_tags, self.call_separator, is_single)]
         else:
-            later_calls = _tags_with_separator(tags, self.call_separator, False)
+            later_calls = tags_with_separator(tags, self.call_separator, False)
             calls = [
-                _tags_with_separator(marked_tags, self.call_separator, True),
-                {"type": "optional", "content": _sequence([*separator_format, later_calls])},
+                tags_with_separator(marked_tags, self.call_separator, True),
+                {"type": "optional", "content": sequence([*separator_format, later_calls])},
             ]
         if (
             self.call_separator.isspace() and not is_single
         ):  # many models write the separator after every call, including the last one
             calls.append({"type": "optional", "content": separator_format[0]})
-        return _sequence(calls)
+        return sequence(calls)
 
     def _build_section(self, choice: ChosenTools, parallel: bool, lead: str = "") -> Json:
         """A group of calls."""
         section = self.data["section"]
         tags = [tag for function in choice.functions for tag in self._build_call_tags(function)]
-        calls = _tags_with_separator(tags, section["separator"], not parallel or choice.mode == "named")
-        begin = lead + section["begin"] + section.get("open", "")
+        calls = tags_with_separator(tags, section["separator"], not parallel or choice.mode == "named")
+        begins = [lead + begin for begin in section_begins(section)]
+        begin: str | list[str] = begins if len(begins) > 1 else begins[0]
         return {"type": "tag", "begin": begin, "content": calls, "end": section["end"]}
 
     def _build_opened_sections(self, choice: ChosenTools, parallel: bool) -> Json:
@@ -309,16 +334,16 @@ class ToolStyle:
         """
         section = self._build_section(choice, parallel)
         excluded_strings = [*self.data["excludes"], *self.data["section"].get("excludes", [])]
-        excluded_strings += _cut_overlaps(self.triggers(choice.functions))
+        excluded_strings += cut_overlaps(self.triggers(choice.functions))
         free_text: Json = {"type": "any_text", "excludes": list(dict.fromkeys(excluded_strings))}
         if not parallel:
             return (
                 section
                 if choice.mode == "required"
-                else _sequence([free_text, {"type": "optional", "content": section}])
+                else sequence([free_text, {"type": "optional", "content": section}])
             )
-        later_sections: list[Json] = [{"type": "star", "content": _sequence([free_text, section])}, free_text]
-        return _sequence([section, *later_sections] if choice.mode == "required" else later_sections)
+        later_sections: list[Json] = [{"type": "star", "content": sequence([free_text, section])}, free_text]
+        return sequence([section, *later_sections] if choice.mode == "required" else later_sections)
 
     def _build_blocks(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> list[Json]:
         """An answer of blocks: text, then calls if there are any."""
@@ -329,72 +354,32 @@ class ToolStyle:
         if choice.functions:
             section = self._build_section(choice, parallel)
             blocks.append({"type": "optional", "content": section} if choice.mode == "auto" else section)
-        return [*blocks, _const_string(self.data["end"])]
+        return [*blocks, const_string(self.data["end"])]
 
     def _build_messages(self, choice: ChosenTools, parallel: bool, reasoning: Reasoning) -> Json:
-        """An answer of messages: calls, text, and reasoning before each of them."""
+        """An answer of messages: calls, text, and before each of them reasoning and preambles, which announce calls."""
         channels = self.data["channels"]
         message = {
-            name: {"type": "tag", **channels[name], "content": {"type": "any_text"}} for name in ("text", "reasoning")
+            name: {"type": "tag", **channels[name], "content": {"type": "any_text"}}
+            for name in ("text", "preamble", "reasoning")
         }
         calls = [tag for function in choice.functions for tag in self._build_call_tags(function)]
         tags = calls if choice.mode != "auto" else [*calls, message["text"]]
+        preamble = [message["preamble"]] if calls and choice.mode == "auto" else []
+        thoughts = [message["reasoning"]] if reasoning != "disabled" else []
         only_one_call = choice.mode == "named" or not parallel
-        if reasoning == "disabled":
-            return _tags_with_separator(tags, channels["separator"], only_one_call)
-        separator_format = _const_string(channels["separator"])
-        reasoning_messages: Json = {"type": "star", "content": _sequence([message["reasoning"], separator_format])}
-        first_message = _tags_with_separator(tags, channels["separator"], True)
+        if not preamble and not thoughts:
+            return tags_with_separator(tags, channels["separator"], only_one_call)
+        separator = const_string(channels["separator"])
+
+        def any_number(messages: list[Json]) -> list[Json]:
+            return [{"type": "star", "content": sequence([one_of(messages), separator])}] if messages else []
+
+        first_message = [*any_number([*thoughts, *preamble]), tags_with_separator(tags, channels["separator"], True)]
         if only_one_call:
-            return _sequence([reasoning_messages, first_message])
-        later_message: Json = _sequence([separator_format, {"type": "or", "elements": [*tags, message["reasoning"]]}])
-        return _sequence([reasoning_messages, first_message, {"type": "star", "content": later_message}])
-
-
-def _tags_with_separator(tags: list[Json], separator: str, only_one_call: bool) -> Json:
-    return {
-        "type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True,
-        "stop_after_first": only_one_call,
-    }  # fmt: skip
-
-
-def _begins(tag: Json) -> list[str]:
-    return tag["begin"] if isinstance(tag["begin"], list) else [tag["begin"]]
-
-
-def _triggered_begins(tag: Json, triggers: Sequence[str]) -> str | list[str]:
-    """The begins of a tag that start with a trigger."""
-    begins = [begin for begin in _begins(tag) if begin.startswith(tuple(triggers))]
-    return begins[0] if len(begins) == 1 else begins
-
-
-def _cut_overlaps(triggers: Sequence[str]) -> list[str]:
-    """The strings that free text must not contain, so that the first trigger in an answer is the begin of a call.
-
-    These strings are the triggers. But if a suffix of a trigger is also a prefix of one, the string is only the part
-    before this suffix: after free text that ends with this part, the begin of a call could complete a trigger.
-    """
-    prefixes = {trigger[:length] for trigger in triggers for length in range(1, len(trigger) + 1)}
-    lengths = [
-        next((index for index in range(1, len(trigger)) if trigger[index:] in prefixes), len(trigger))
-        for trigger in triggers
-    ]
-    return [trigger[:length] for trigger, length in zip(triggers, lengths, strict=True)]
-
-
-def _to_formats(parts: Sequence[tuple[str, bool]]) -> list[Json]:
-    """Texts and patterns as formats."""
-    return [
-        {"type": "regex", "pattern": text} if is_pattern else _const_string(text) for text, is_pattern in parts if text
-    ]
-
-
-def _sequence(elements: list[Json]) -> Json:
-    return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
-
-
-def _const_string(value: str) -> Json:
-    return {"type": "const_string", "value": value}
+            return sequence(first_message)
+        later_message = sequence([separator, *any_number(preamble), one_of([*tags, *thoughts])])
+        return sequence([*first_message, {"type": "star", "content": later_message}])
 
 
 def _structural_tag(format_object: Json) -> Json:

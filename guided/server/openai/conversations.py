@@ -134,7 +134,7 @@ def _make_answer_splitter(
     splitter_class: Callable[..., AnswerSplitter],
 ) -> AnswerSplitter:
     if functions is not None:
-        return splitter_class(AnswerDecoder(vocabulary), functions.reader())
+        return splitter_class(AnswerDecoder(vocabulary), functions.reader(vocabulary.end_names))
     toolbox = Toolbox(server_tools, vocabulary) if server_tools else None
     return splitter_class(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 

@@ -24,7 +24,7 @@ An error in a schema reports its location in the request, such as `tools/0/funct
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
@@ -69,9 +69,9 @@ class Functions:
     has_named_function: bool
     warnings: Mapping[str, str] = field(default_factory=dict)
 
-    def reader(self) -> CallReader:
-        """A reader for one answer."""
-        return self.style.reader(self.tools, mixed=not self.has_text_format)
+    def reader(self, end_tokens: Collection[str] = ()) -> CallReader:
+        """A reader for one answer. `end_tokens`: the names of the tokens that end it."""
+        return self.style.reader(self.tools, mixed=not self.has_text_format, end_tokens=end_tokens)
 
     @classmethod
     def from_request(
