@@ -1,7 +1,8 @@
 """Converts Python types to JSON Schema. In: a type. Out: the schema of its values in JSON, as a dict.
 
-    str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
-    Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
+    str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]
+    Literal  Enum  Union Optional `A | B`  Annotated (annotated-types bounds)  NewType
+    dataclass  TypedDict  NamedTuple  TypeAliasType  pydantic models
     datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`string_types`)
     functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
 
@@ -21,6 +22,7 @@ from decimal import Decimal
 from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.python_types.pydantic_corrections import HASHABLE_VALUES
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
 from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import (
@@ -53,8 +55,6 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     object: {},
     **{tp: form.schema for tp, form in STRING_FORMS.items()},
 }
-_HASHABLE_SCHEMA = {"type": ["null", "boolean", "number", "string"]}
-"""The items of a set without an item type."""
 _BOUND_KEYWORDS = {
     "Gt": ("gt", "exclusiveMinimum"),
     "Ge": ("ge", "minimum"),
@@ -96,7 +96,7 @@ class _SchemaReader:
         if tp in (*LIST_TYPES, *DICT_TYPES, tuple):
             return {"type": "object" if tp in DICT_TYPES else "array"}
         if tp in SET_TYPES:
-            return {"type": "array", "items": _HASHABLE_SCHEMA, "uniqueItems": True}
+            return {"type": "array", "items": HASHABLE_VALUES, "uniqueItems": True}
         if isinstance(tp, type):
             return self._define_class(tp, depth + 1)
         raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=suggest_type(tp))
@@ -149,7 +149,7 @@ class _SchemaReader:
 
     def _convert_set_items(self, tp: Any, item: Any, depth: int) -> dict[str, Any]:
         if item is Any or item is object:
-            return dict(_HASHABLE_SCHEMA)
+            return dict(HASHABLE_VALUES)
         if not is_hashable_type(item):
             hint = "a set can contain tuples, frozensets and frozen dataclasses; otherwise write list[...]"
             raise UnsupportedError(
@@ -236,8 +236,8 @@ class _SchemaReader:
     def _convert_class(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
         if is_read_by_pydantic(tp):
             return pydantic_schema(tp, f"#/$defs/{name}/$defs/{{model}}")
-        if issubclass(tp, enum.Enum):
-            return _enumeration_schema(tuple(tp), tp)
+        if isinstance(tp, enum.EnumMeta):
+            return _enumeration_schema([*tp], tp)
         if (members := members_of(tp)) is not None:
             return self.convert_members(members, tp, depth)
         if issubclass(tp, tuple) and hasattr(tp, "_fields"):
