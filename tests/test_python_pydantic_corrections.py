@@ -9,6 +9,7 @@ import datetime
 import decimal
 import enum
 import ipaddress
+import itertools
 import json
 import pathlib
 import random
@@ -23,9 +24,9 @@ import typing_extensions
 from pydantic import Field, TypeAdapter
 
 from guided import GrammarCompiler, GrammarMatcher, GuidedWarning, JsonSchemaOptions
-from guided.errors import UnsupportedError
+from guided.errors import SpecError, UnsupportedError
 from guided.frontends.python_types.type_schema import type_to_schema
-from guided.frontends.python_types.value_readers import value_of
+from guided.frontends.python_types.value_readers import text_reader, value_of
 from guided.matching.sentences import byte_vocabulary, draw_sentence
 
 COMPILER = GrammarCompiler(byte_vocabulary())
@@ -186,3 +187,94 @@ def test_allowed_texts_are_those_that_pydantic_reads(tp: Any, good: list[Any], b
     plain = COMPILER.compile_type(tp, **PLAIN)
     for seed in range(20):
         TypeAdapter(tp).validate_json(draw_sentence(plain, random.Random(seed), 60, any_character=False))
+
+
+# --- flags
+
+
+class Access(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+    RUN = 4
+
+
+class Gap(enum.Flag):
+    A = 1
+    D = 16
+
+
+class Overlap(enum.Flag):
+    A = 1
+    B = 8
+    BOTH = 9
+
+
+class Multiple(enum.Flag):
+    NONE = 0
+    A = 1
+    BOTH = 3
+    B = 2
+
+
+class Kept(enum.Flag, boundary=enum.KEEP):
+    A = 1
+    B = 2
+
+
+class Ejected(enum.IntFlag, boundary=enum.EJECT):
+    A = 1
+    B = 4
+
+
+class Conforming(enum.IntFlag, boundary=enum.CONFORM):
+    A = 2
+    B = 8
+
+
+Long = enum.IntFlag("Long", [f"BIT_{bit}" for bit in range(40)])
+FLAGS = [Access, Gap, Overlap, Multiple, Kept, Ejected, Conforming, Long]
+
+
+def combinations(flag: Any) -> set[int]:
+    members = list(flag.__members__.values())
+    if flag is Long:
+        return {0, 1, 3, 5, 2**39, 2**40 - 1, *random.Random(1).choices(range(2**40), k=9)}
+    groups = itertools.chain.from_iterable(itertools.combinations(members, size) for size in range(len(members) + 1))
+    values = set()
+    for group in groups:
+        value = flag(0)
+        for member in group:
+            value |= member
+        values.add(value.value)
+    return values
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_the_values_of_a_flag_are_the_combinations_of_its_members(flag: Any) -> None:
+    wanted = combinations(flag)
+    model = pydantic.create_model("M", x=(flag, ...))
+    plain, in_model = COMPILER.compile_type(flag), COMPILER.compile_type(model)
+    for value in (*range(-2, 70), *wanted, 2**40, 2**41 + 1):
+        is_combination = value in wanted or (flag is Long and 0 <= value < 2**40)
+        assert is_allowed(plain, value) == is_allowed(in_model, {"x": value}) == is_combination
+        if is_combination:
+            assert value_of(flag, value) is flag(value)
+            read = text_reader(model)(json.dumps({"x": value}))
+            assert read.x is flag(value) and json.loads(read.model_dump_json()) == {"x": value}
+        else:
+            with pytest.raises(SpecError):
+                value_of(flag, value)
+    for value in (True, "1", None, 1.5):
+        assert not is_allowed(plain, value)
+        with pytest.raises(SpecError):
+            value_of(flag, value)
+
+
+def test_flags_with_too_many_values_are_refused() -> None:
+    sparse: Any = enum.IntFlag("Sparse", {f"BIT_{bit}": 1 << 2 * bit for bit in range(9)})
+    for tp, pointer in ((sparse, None), (field(sparse), "/$defs/Sparse")):
+        with pytest.raises(UnsupportedError, match="more than 256 combinations") as caught:
+            type_to_schema(tp)
+        assert (caught.value.pointer or "").endswith(pointer or "")
+    few: Any = enum.IntFlag("Few", {f"BIT_{bit}": 1 << 2 * bit for bit in range(8)})
+    assert len(type_to_schema(few)["$defs"]["Few"]["enum"]) == 256

@@ -7,10 +7,12 @@ In: pydantic's schema generator. Out: methods that replace some of its methods.
     AliasPath       refused if it is the only alias, since the field is read from inside another member
     Literal         refused if it contains a member of an Enum that differs from its value, which JSON cannot express
     dataclasses     without the fields that the constructor does not take (`init=False`)
+    Flag            also the combinations of its members
     Hashable        scalars
     ImportString    an unknown `format` causes a warning
 
-Limitation: a member that is not declared may have the name of a further alias (the second of
+Limitations: pydantic reads `3.0` as a member of a Flag, but not as a combination (numbers="plain", the default for
+generation, has no such numbers). A member that is not declared may have the name of a further alias (the second of
 `AliasChoices`), or of the field itself with `validate_by_name`. Pydantic then reads the field from this member.
 """
 
@@ -21,6 +23,8 @@ import enum
 from collections.abc import Callable
 from typing import Any, Final
 
+from guided.errors import UnsupportedError
+from guided.frontends.python_types.flag_values import flag_schema
 from guided.frontends.python_types.pydantic_keys import NAMES, names_of_enum, names_of_literal
 
 __all__ = ["HASHABLE_VALUES", "REFUSED", "conjunction", "corrected_methods"]
@@ -40,7 +44,7 @@ def corrected_methods(base: Any) -> dict[str, _Describe]:
         "generate_inner": _with_import_format(base.generate_inner),
         "tagged_union_schema": _with_required_tag(base.tagged_union_schema),
         "literal_schema": _with_readable_constants(base.literal_schema),
-        "enum_schema": lambda self, schema: {**base.enum_schema(self, schema), NAMES: names_of_enum(schema)},
+        "enum_schema": _with_flags(base.enum_schema),
         "dataclass_args_schema": lambda self, schema: base.dataclass_args_schema(
             self, {**schema, "fields": [field for field in schema["fields"] if field.get("init", True)]}
         ),
@@ -134,6 +138,20 @@ def _with_readable_constants(describe: _Describe) -> _Describe:
         member = unreadable[0]
         hint = f"write Literal[{member.value!r}], or derive {type(member).__name__} from enum.StrEnum or enum.IntEnum"
         return {**out, REFUSED: [f"Literal: pydantic does not read JSON as {member}", hint]}
+
+    return method
+
+
+def _with_flags(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out = {**describe(self, schema), NAMES: names_of_enum(schema)}
+        if not issubclass(schema["cls"], enum.Flag):
+            return out
+        kept = {key: value for key, value in out.items() if key not in ("enum", "const", "type")}
+        try:
+            return {**kept, **flag_schema(schema["cls"])}
+        except UnsupportedError as error:
+            return {**kept, REFUSED: [error.reason, error.hint]}
 
     return method
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from guided.errors import SpecError, brief
 from guided.frontends.json_schema.documents.source_spans import pointer_of
+from guided.frontends.python_types.flag_values import flag_values
 from guided.frontends.python_types.pydantic_types import pydantic_reader
 from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import SET_TYPES, name_of
@@ -28,6 +29,7 @@ __all__ = [
     "array_reader",
     "constants_reader",
     "construct",
+    "flag_reader",
     "object_reader",
     "pydantic_value_reader",
     "read_any",
@@ -148,6 +150,19 @@ def constants_reader(constants: tuple[Any, ...], name: str) -> Reader:
             if isinstance(value, bool) == isinstance(json_value, bool) and value == json_value:
                 return constant
         raise location.mismatch(value, f"one of {name}")
+
+    return read
+
+
+def flag_reader(tp: type[enum.Flag]) -> Reader:
+    """The reader of combinations of the members of a Flag."""
+    values = flag_values(tp)
+
+    def read(value: Any, location: Location) -> Any:
+        number = _read_int(value, location)
+        if number not in values:
+            raise location.mismatch(value, f"a combination of the members of {name_of(tp)}")
+        return tp(number)
 
     return read
 

@@ -1,7 +1,7 @@
 """Converts Python types to JSON Schema. In: a type. Out: the schema of its values in JSON, as a dict.
 
     str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]
-    Literal  Enum  Union Optional `A | B`  Annotated (annotated-types bounds)  NewType
+    Literal  Enum  Flag (`flag_values`)  Union Optional `A | B`  Annotated (annotated-types bounds)  NewType
     dataclass  TypedDict  NamedTuple  TypeAliasType  pydantic models
     datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`string_types`)
     functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
@@ -22,6 +22,7 @@ from decimal import Decimal
 from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.python_types.flag_values import flag_schema
 from guided.frontends.python_types.pydantic_corrections import HASHABLE_VALUES
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
 from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
@@ -237,7 +238,7 @@ class _SchemaReader:
         if is_read_by_pydantic(tp):
             return pydantic_schema(tp, f"#/$defs/{name}/$defs/{{model}}")
         if isinstance(tp, enum.EnumMeta):
-            return _enumeration_schema([*tp], tp)
+            return flag_schema(tp) if issubclass(tp, enum.Flag) and tp.__members__ else _enumeration_schema([*tp], tp)
         if (members := members_of(tp)) is not None:
             return self.convert_members(members, tp, depth)
         if issubclass(tp, tuple) and hasattr(tp, "_fields"):

@@ -6,7 +6,7 @@ SpecError with a JSON Pointer.
 
     int float bool str None Any    the value (1.0 is read as the int 1; a float is rounded, and inf if too large)
     list tuple set frozenset dict  this container; abstract types: list, frozenset (Set), set (MutableSet), dict
-    Literal Enum                   the constant, the member
+    Literal Enum Flag              the constant, the member, the combination of members
     A | B                          the value of the first alternative, from the left, that fits
     dataclass NamedTuple pydantic  an instance (TypedDict: a dict); pydantic is needed only to read its own types
     function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
@@ -37,6 +37,7 @@ from guided.frontends.python_types.reader_parts import (
     array_reader,
     constants_reader,
     construct,
+    flag_reader,
     object_reader,
     pydantic_value_reader,
     read_any,
@@ -178,6 +179,8 @@ class _Readers:
     def _new_class_reader(self, tp: Any, depth: int) -> Reader:
         if is_alias(tp):
             return self.reader_of(alias_target(tp), depth)
+        if isinstance(tp, type) and issubclass(tp, enum.Flag):
+            return flag_reader(tp)
         if isinstance(tp, enum.EnumMeta):
             return constants_reader(tuple(tp), name_of(tp))
         if (members := members_of(tp)) is not None:
