@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import json
+import pathlib
 import random
+import typing
+import uuid
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -17,6 +21,7 @@ from pydantic import Field, TypeAdapter
 
 from guided import GrammarCompiler, GrammarMatcher, GuidedWarning, JsonSchemaOptions
 from guided.errors import UnsupportedError
+from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.python_types.value_readers import text_reader
 from guided.matching.sentences import byte_vocabulary, draw_sentence
 from tests.effort import examples
@@ -189,3 +194,106 @@ def test_a_function_that_chooses_an_alternative_causes_a_warning() -> None:
         COMPILER.compile_type(tp)
     with pytest.raises(UnsupportedError, match="callable-discriminator"):
         COMPILER.compile_type(tp, strict=True)
+
+
+# --- unions with alternatives of pydantic and others
+
+
+class One(pydantic.BaseModel):
+    x: int = 0
+
+
+class Two(pydantic.BaseModel):
+    x: int = 0
+    y: int = 0
+
+
+class Strict(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+    x: int
+
+
+@dataclasses.dataclass
+class Point:
+    x: int = 0
+    y: int = 0
+
+
+@dataclasses.dataclass
+class Natural:
+    x: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclasses.dataclass
+class Word:
+    x: str = ""
+
+
+class Named(typing_extensions.TypedDict, total=False):
+    x: int
+    z: str
+
+
+class Letter(enum.Enum):
+    A = "a"
+    ONE = 1
+
+
+Count = Annotated[int, Field(ge=0)]
+ALTERNATIVES: list[Any] = [
+    int, str, bool, float, None, list[int], list[str], dict[str, int], dict[str, str], set[int], tuple[int, str],
+    Count, Annotated[bool, Field()], Annotated[str, Field(max_length=3)], Annotated[float, Field(ge=0)],
+    Annotated[list[int], Field(max_length=2)], list[Count], dict[str, Count], tuple[Count, ...],
+    One, Two, Strict, Point, Natural, Word, Named, Letter, Literal["a", 1], Literal["007"], bytes, pathlib.Path,
+    datetime.date, Annotated[datetime.date, Field(ge=datetime.date(2000, 1, 1))], datetime.timedelta,
+    uuid.UUID, pydantic.UUID4, pydantic.HttpUrl, Annotated[str, pydantic.AfterValidator(str.upper)],
+]  # fmt: skip
+OF_PYDANTIC = [*ALTERNATIVES[11:24], *ALTERNATIVES[-3:]]
+VALUES: list[Any] = [
+    "007", "7", "true", "a", "abcd", "", "2020-01-01", "P1D", "http://a", "c56a4180-65aa-42ec-a945-5fd21dec0538",
+    7, 0, 1, -1, 1.5, 2.0, True, False, None, [], ["7"], [7], [7, "7"], [1, 2, 3],
+    {}, {"x": 1}, {"x": "1"}, {"x": 1, "y": 2}, {"x": 1, "z": "b"}, {"y": 3}, {"x": -1},
+]  # fmt: skip
+UNIONS = st.tuples(st.sampled_from(ALTERNATIVES), st.sampled_from(OF_PYDANTIC), st.sampled_from(ALTERNATIVES)).flatmap(
+    lambda parts: st.permutations(parts).map(tuple)
+)
+
+
+@given(UNIONS)
+@examples(100)
+def test_a_union_takes_the_alternative_that_pydantic_takes(alternatives: tuple[Any, ...]) -> None:
+    tp = typing.Union[alternatives]  # noqa: UP007
+    grammar, read, adapter = COMPILER.compile_type(tp), text_reader(tp), TypeAdapter(tp)
+    for text in map(json.dumps, VALUES):
+        if is_allowed(grammar, text):
+            value, wanted = read(text), adapter.validate_json(text)
+            assert (type(value), value) == (type(wanted), wanted), text
+
+
+class Old(typing.TypedDict):
+    """Before Python 3.12, pydantic does not read the TypedDict of `typing`."""
+
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "value"),
+    [
+        (Count | Old | str, '"007"', "007"),
+        (Count | Old | str, "7", 7),
+        (Count | Old | str, '{"x": 1}', {"x": 1}),
+        (list[Count | Old | str], '["7", {"x": 2}, 3]', ["7", {"x": 2}, 3]),
+        (list[Count] | list[Old | str], '["7"]', ["7"]),
+        (Natural | Word, '{"x": "7"}', Word("7")),
+        (dict[str, Natural | Word], '{"a": {"x": "7"}}', {"a": Word("7")}),
+    ],
+)
+def test_unions_that_pydantic_does_not_read_as_a_whole(tp: Any, text: str, value: Any) -> None:
+    assert text_reader(tp)(text) == value
+
+
+def test_unions_in_the_arguments_of_a_function() -> None:
+    def find(code: Count | str, flag: Annotated[bool, Field()] | Literal["true"] = "true") -> None: ...
+
+    assert text_reader(find)('{"code": "007", "flag": "true"}').arguments == {"code": "007", "flag": "true"}
+    assert type_to_schema(find)["properties"]["code"]["anyOf"][1] == {"type": "string"}

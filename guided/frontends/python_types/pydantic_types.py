@@ -63,7 +63,7 @@ from guided.frontends.python_types.string_types import CLOCK_TYPES, STRING_FORMS
 from guided.frontends.regex.rust_to_ecma import rust_to_ecma
 from guided.limits import Limits
 
-__all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
+__all__ = ["is_read_by_pydantic", "is_supported_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
 _BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish_schema` has run
 _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
@@ -149,11 +149,27 @@ def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
     return result
 
 
-def pydantic_reader(tp: Any) -> Callable[[str], Any]:
-    """A function that reads a value from JSON text. It raises pydantic's ValidationError."""
+def is_supported_by_pydantic(tp: Any) -> bool:
+    """Whether pydantic can read a type, whose parts it need not read by itself. For example, it cannot read a TypedDict
+    of `typing` in Python 3.11.
+    """
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+    from pydantic_core import SchemaError
+
+    try:
+        return bool(getattr(TypeAdapter(tp), "pydantic_complete", True))
+    except (PydanticUndefinedAnnotation, PydanticUserError, SchemaError, TypeError):
+        return False
+
+
+def pydantic_reader(tp: Any) -> Callable[..., Any]:
+    """A function that reads a value from JSON text, as `TypeAdapter.validate_json`. It raises pydantic's
+    ValidationError.
+    """
     from pydantic import TypeAdapter
 
-    validate: Callable[[str], Any] = TypeAdapter(tp).validate_json
+    validate: Callable[..., Any] = TypeAdapter(tp).validate_json
     return validate
 
 

@@ -1,7 +1,8 @@
 """Readers of single kinds of JSON values, from which `value_readers` builds the reader of a type.
 
 A reader is a function of a JSON value and its location. It returns the Python value. For other JSON it raises SpecError
-with a JSON Pointer.
+with a JSON Pointer. Pydantic reads its own types, and converts values of other types: "7" is an int to it. So a union
+tries its alternatives twice: first without conversions (`Location.is_strict`), then with them.
 """
 
 from __future__ import annotations
@@ -47,20 +48,29 @@ _MAX_EXACT_FLOAT = 2**53
 
 
 class Location:
-    """The location of a value, and the cached results of unions in this call."""
+    """The location of a value, and the cached results of unions in this call.
 
-    __slots__ = ("memo", "path")
+    Attributes:
+        is_strict: whether pydantic must not convert values of other types.
+    """
+
+    __slots__ = ("is_strict", "memo", "path")
 
     def __init__(
-        self, path: tuple[str | int, ...] = (), memo: dict[Any, ByIdentity[Any, Any]] | None = None
+        self, path: tuple[str | int, ...] = (), memo: dict[Any, ByIdentity[Any, Any]] | None = None,
+        is_strict: bool = False,
     ) -> None:  # fmt: skip
-        self.path, self.memo = path, {} if memo is None else memo
+        self.path, self.memo, self.is_strict = path, {} if memo is None else memo, is_strict
 
     def child(self, key: str | int) -> Location:
         """The location of a member or an item. Raises SpecError if it nests too deeply."""
         if len(self.path) >= MAX_DEPTH:
             raise self.error(f"the value nests more than {MAX_DEPTH} deep")
-        return Location((*self.path, key), self.memo)
+        return Location((*self.path, key), self.memo, self.is_strict)
+
+    def strict(self) -> Location:
+        """The same location, where pydantic must not convert values."""
+        return Location(self.path, self.memo, True)
 
     def error(self, message: str) -> SpecError:
         """An error at this location."""
@@ -170,14 +180,16 @@ def flag_reader(tp: type[enum.Flag]) -> Reader:
 def pydantic_value_reader(tp: Any) -> Reader:
     """The reader of a type that pydantic reads."""
     validate = pydantic_reader(tp)
-    return lambda value, location: construct(lambda: validate(json.dumps(value)), tp, location)
+    return lambda value, location: construct(
+        lambda: validate(json.dumps(value), strict=location.is_strict or None), tp, location
+    )
 
 
-def union_reader(alternatives: list[Reader], names: str) -> Reader:
-    """The reader of a union: the first alternative that fits. `names`: for errors."""
+def union_reader(alternatives: list[Reader], names: str, first: Reader | None = None) -> Reader:
+    """The reader of a union: `first`, if it fits, or the first alternative that fits. `names`: for errors."""
 
     def read(value: Any, location: Location) -> Any:
-        memo = location.memo.setdefault(read, ByIdentity())
+        memo = location.memo.setdefault((read, location.is_strict), ByIdentity())
         if value not in memo:
             memo[value] = find_alternative(value, location)
         fits, result = memo[value]
@@ -187,9 +199,11 @@ def union_reader(alternatives: list[Reader], names: str) -> Reader:
 
     def find_alternative(value: Any, location: Location) -> tuple[bool, Any]:
         failure = None
-        for alternative in alternatives:
+        places = [location] if location.is_strict else [location.strict(), location]
+        attempts = [(alternative, place) for place in places for alternative in alternatives]
+        for alternative, place in attempts if first is None else [(first, location), *attempts]:
             try:
-                return True, alternative(value, location)
+                return True, alternative(value, place)
             except SpecError as error:
                 failure = error
         return False, failure

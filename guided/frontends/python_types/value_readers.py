@@ -7,7 +7,8 @@ SpecError with a JSON Pointer.
     int float bool str None Any    the value (1.0 is read as the int 1; a float is rounded, and inf if too large)
     list tuple set frozenset dict  this container; abstract types: list, frozenset (Set), set (MutableSet), dict
     Literal Enum Flag              the constant, the member, the combination of members
-    A | B                          the value of the first alternative, from the left, that fits
+    A | B                          the value of the first alternative, from the left, that fits; but if a part of the
+                                   union belongs to pydantic, and pydantic supports the others, the one that it chooses
     dataclass NamedTuple pydantic  an instance (TypedDict: a dict); pydantic is needed only to read its own types
     function                       `inspect.BoundArguments`: call f(*bound.args, **bound.kwargs); defaults are omitted
 
@@ -28,7 +29,11 @@ from functools import partial
 from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
-from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_reader
+from guided.frontends.python_types.pydantic_types import (
+    is_read_by_pydantic,
+    is_supported_by_pydantic,
+    pydantic_reader,
+)
 from guided.frontends.python_types.reader_parts import (
     MAX_DEPTH,
     SCALARS,
@@ -154,7 +159,10 @@ class _Readers:
         if origin is typing.Literal:
             return constants_reader(args, name_of(tp))
         if origin in (typing.Union, types.UnionType):
-            return union_reader([self.reader_of(arg, depth) for arg in args], " or ".join(map(name_of, args)))
+            readers = [self.reader_of(arg, depth) for arg in args]
+            is_of_pydantic = any(map(_has_part_of_pydantic, args)) and is_supported_by_pydantic(tp)
+            first = pydantic_value_reader(tp) if is_of_pydantic else None
+            return union_reader(readers, " or ".join(map(name_of, args)), first)
         if origin is typing.Annotated:
             constraints = [item for item in args[1:] if isinstance(item, StringConstraint)]
             return with_constraints(with_bounds(self.reader_of(args[0], depth), type_to_schema(tp)), constraints)
@@ -208,3 +216,8 @@ class _Readers:
             return {key: readers[key](item, location.child(key)) for key, item in value.items()}
 
         return read
+
+
+def _has_part_of_pydantic(tp: Any) -> bool:
+    """Whether pydantic reads a type or one of its arguments, as in `list[Model]`."""
+    return is_read_by_pydantic(tp) or any(map(_has_part_of_pydantic, typing.get_args(tp)))
