@@ -60,11 +60,13 @@ from guided.frontends.python_types.type_parts import (
     SET_TYPES,
     Members,
     alias_target,
-    hints_of,
+    class_of,
     is_alias,
     is_function,
+    is_hashable_object,
     is_qualifier,
     is_typed_dict,
+    items_of,
     members_of,
     name_of,
     parameters_of,
@@ -179,6 +181,8 @@ class _Readers:
         return self._get_class_reader(tp, depth)
 
     def _get_class_reader(self, tp: Any, depth: int) -> Reader:
+        if not is_hashable_object(tp):
+            return self._new_class_reader(tp, depth)
         if tp not in self._classes:
             self._classes[tp] = lambda value, location: self._classes[tp](value, location)
             self._classes[tp] = self._new_class_reader(tp, depth)
@@ -195,11 +199,9 @@ class _Readers:
             read = self._members_reader(members, name_of(tp), depth)
             if is_typed_dict(tp):
                 return read
-            return lambda value, location: construct(partial(tp, **read(value, location)), tp, location)
-        if isinstance(tp, type) and issubclass(tp, tuple) and hasattr(tp, "_fields"):
-            hints = hints_of(tp)
-            items = [self.reader_of(hints.get(field, Any), depth) for field in tp._fields]
-            return tuple_reader(items, lambda values: tp(*values))
+            return lambda value, location: construct(partial(class_of(tp), **read(value, location)), tp, location)
+        if (items := items_of(tp)) is not None:
+            return tuple_reader([self.reader_of(item, depth) for item in items], lambda values: class_of(tp)(*values))
         raise UnsupportedError(f"{name_of(tp)} cannot be created from JSON", hint=suggest_type(tp))
 
     def _members_reader(self, members: Members, name: str, depth: int) -> Reader:
