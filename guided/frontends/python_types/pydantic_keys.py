@@ -41,7 +41,7 @@ def names_of_enum(schema: dict[str, Any]) -> list[str]:
 
 def names_of_literal(schema: dict[str, Any]) -> list[str]:
     """The names that pydantic reads as values of a Literal. `schema`: its core schema."""
-    values = [getattr(value, "value", value) for value in schema["expected"]]
+    values = [json for value in schema["expected"] if (json := getattr(value, "value", value)) == value]
     return [
         str(value).lower() if isinstance(value, bool) else value for value in values if isinstance(value, str | bool)
     ]

@@ -1,9 +1,10 @@
 """Converts types that pydantic reads to JSON Schema. In: a type. Out: its schema, and a reader of its JSON.
 
-A type belongs to pydantic if it is a pydantic model or dataclass, defines how pydantic reads it (EmailStr, HttpUrl, or
-any class with `__get_pydantic_core_schema__`), is Annotated with pydantic metadata (Field, StringConstraints,
-UuidVersion), or is a date, a Decimal or bytes with annotated-types bounds. Pydantic's own JSON Schema for such a
-type is incomplete. This module adds what is missing, from the core schema that pydantic validates with:
+A type belongs to pydantic if it is a pydantic model or dataclass, has a configuration for pydantic
+(`__pydantic_config__`), defines how pydantic reads it (EmailStr, HttpUrl, or any class with
+`__get_pydantic_core_schema__`), is Annotated with pydantic metadata (Field, StringConstraints, UuidVersion), or is a
+date, a Decimal or bytes with annotated-types bounds. Pydantic's own JSON Schema for such a type is incomplete. This
+module adds what is missing, from the core schema that pydantic validates with:
 
     str            strip_whitespace: no white space at the ends; patterns: Rust's in ECMA's notation, Python's unchanged
     bytes          UTF-8 text (ASCII if it has a length, which counts bytes); base64 or hex if so configured
@@ -12,6 +13,7 @@ type is incomplete. This module adds what is missing, from the core schema that 
     URLs           the allowed schemes; `pydantic_strings` lists which URLs
     formats        pydantic's own names: `pydantic_strings`
     dict           the names from which pydantic reads the keys: `pydantic_keys`
+    others         `pydantic_corrections`
 
 Conditions that no grammar can check get their own name for `format`, which causes a warning: whether a file exists,
 whether a date is in the past, bounds of times with offsets, the schema of JSON within a string. Validators run when a
@@ -41,8 +43,11 @@ from guided.frontends.python_types.pydantic_constraints import (
     NONSTANDARD_KEYWORDS,
     chained_constraint,
     constraint_of,
+    is_not_text,
+    lacks_length,
 )
-from guided.frontends.python_types.pydantic_keys import NAMES, key_names, names_of_enum, names_of_literal
+from guided.frontends.python_types.pydantic_corrections import REFUSED, conjunction, corrected_methods
+from guided.frontends.python_types.pydantic_keys import NAMES, key_names
 from guided.frontends.python_types.pydantic_strings import (
     ASCII,
     BYTE_SIZE,
@@ -58,14 +63,25 @@ from guided.frontends.python_types.string_types import CLOCK_TYPES, STRING_FORMS
 from guided.frontends.regex.rust_to_ecma import rust_to_ecma
 from guided.limits import Limits
 
-__all__ = ["is_read_by_pydantic", "pydantic_reader", "pydantic_schema"]
+__all__ = ["is_read_by_pydantic", "is_supported_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
 _BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish_schema` has run
 _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
 _CLOCK_PATTERNS: Final = {
     text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)
 }
-_NO_NAMES: Final = "x-guided-no-names"  # marks dicts whose keys cannot be read from strings
+_NO_NAMES: Final = [
+    "dict: the keys of a JSON object must be strings, and pydantic reads none of them as a key of this type",
+    "write dict[str, ...]",
+]
+_NO_LENGTH: Final = [
+    "pydantic cannot apply min_length or max_length, since the value has no length",
+    "give the length to str, as in Annotated[str, Field(max_length=...)]",
+]
+_NOT_A_STRING: Final = [
+    "pydantic cannot apply pattern, since the value is not a string",
+    "give the pattern to str, as in Annotated[str, Field(pattern=...)]",
+]
 _RUST_PATTERN: Final = "x-guided-rust-pattern"  # a pattern that `_finish_schema` rewrites as ECMA-262's
 _RE_FLAGS: Final = {"a": re.A, "i": re.I, "m": re.M, "s": re.S, "x": re.X}
 _SETS_FLAGS: Final = re.compile(r"\A(?:\(\?[aimsux]+\))*")
@@ -94,7 +110,14 @@ def is_read_by_pydantic(tp: Any) -> bool:
         return bool(bounds) and set(bounds) <= set(enforced_bounds) and find_spec("pydantic") is not None
     if isinstance(tp, types.GenericAlias) or (typing.get_origin(tp) is not None and not isinstance(tp, type)):
         tp = typing.get_origin(tp)
-    return isinstance(tp, type) and ("__pydantic_core_schema__" in vars(tp) or _defines_core_schema(tp))
+    if not isinstance(tp, type):
+        return False
+    return "__pydantic_core_schema__" in vars(tp) or _defines_core_schema(tp) or _has_configuration(tp)
+
+
+def _has_configuration(tp: Any) -> bool:
+    """Whether a class, or a TypedDict from which it inherits, has a configuration for pydantic."""
+    return hasattr(tp, "__pydantic_config__") or any(map(_has_configuration, getattr(tp, "__orig_bases__", ())))
 
 
 def _is_pydantic_metadata(metadata: Any) -> bool:
@@ -126,11 +149,27 @@ def pydantic_schema(tp: Any, ref_template: str) -> dict[str, Any]:
     return result
 
 
-def pydantic_reader(tp: Any) -> Callable[[str], Any]:
-    """A function that reads a value from JSON text. It raises pydantic's ValidationError."""
+def is_supported_by_pydantic(tp: Any) -> bool:
+    """Whether pydantic can read a type, whose parts it need not read by itself. For example, it cannot read a TypedDict
+    of `typing` in Python 3.11.
+    """
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+    from pydantic_core import SchemaError
+
+    try:
+        return bool(getattr(TypeAdapter(tp), "pydantic_complete", True))
+    except (PydanticUndefinedAnnotation, PydanticUserError, SchemaError, TypeError):
+        return False
+
+
+def pydantic_reader(tp: Any) -> Callable[..., Any]:
+    """A function that reads a value from JSON text, as `TypeAdapter.validate_json`. It raises pydantic's
+    ValidationError.
+    """
     from pydantic import TypeAdapter
 
-    validate: Callable[[str], Any] = TypeAdapter(tp).validate_json
+    validate: Callable[..., Any] = TypeAdapter(tp).validate_json
     return validate
 
 
@@ -164,6 +203,7 @@ def _generator_class() -> Any:
 
     mappings = "_common_dict_schema" if hasattr(GenerateJsonSchema, "_common_dict_schema") else "dict_schema"
     methods = {
+        **corrected_methods(GenerateJsonSchema),
         "str_schema": string_schema,
         "bytes_schema": lambda self, schema: _bytes_schema(schema, self._config.val_json_bytes),
         "decimal_schema": lambda self, schema: _decimal_schema(schema),
@@ -179,14 +219,6 @@ def _generator_class() -> Any:
         "chain_schema": _chain_schema,
         "json_schema": lambda self, schema: _json_text_schema(self, schema),
         mappings: _with_key_names(getattr(GenerateJsonSchema, mappings)),
-        "enum_schema": lambda self, schema: {
-            **GenerateJsonSchema.enum_schema(self, schema),
-            NAMES: names_of_enum(schema),
-        },
-        "literal_schema": lambda self, schema: {
-            **GenerateJsonSchema.literal_schema(self, schema),
-            NAMES: names_of_literal(schema),
-        },
         "is_subclass_schema": lambda self, schema: self.handle_invalid_for_json_schema(schema, "a class"),
     }
     return type("Described", (GenerateJsonSchema,), methods)
@@ -276,6 +308,8 @@ def _with_constraint(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
 
     def method(self: Any, schema: dict[str, Any]) -> Any:
         out, constraint = describe(self, schema), constraint_of(schema["function"].get("function"))
+        if constraint is not None and constraint.get("type") == LENGTH_TYPES and lacks_length(schema["schema"]):
+            return {**out, REFUSED: _NO_LENGTH}
         if constraint is None or (out.get("type") == "string" and constraint.get("type") == LENGTH_TYPES):
             return out  # pydantic adds string lengths itself, and `_finish_schema` makes the lengths of bytes exact
         return {"allOf": [out, constraint], _HAS_CONSTRAINT: True}
@@ -288,6 +322,8 @@ def _chain_schema(self: Any, schema: dict[str, Any]) -> dict[str, Any]:
     first_step, *other_steps = schema["steps"]
     steps = [first_step, *filter(None, map(chained_constraint, other_steps))]
     out: list[dict[str, Any]] = [self.generate_inner(step) for step in steps]
+    if len(steps) > 1 and is_not_text(first_step):
+        return {**out[0], REFUSED: _NOT_A_STRING}
     return out[0] if len(out) == 1 else {"allOf": out}
 
 
@@ -319,7 +355,7 @@ def _with_key_names(describe: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
         keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
         names = key_names(keys, self.get_schema_from_definitions)
         if names is None:
-            return {**out, _NO_NAMES: True}
+            return {**out, REFUSED: _NO_NAMES}
         return {**out, "propertyNames": names} if names.keys() - {"type", "title"} else out
 
     return method
@@ -352,11 +388,9 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
         else:
             out[key] = value if key in _DATA_KEYWORDS else _finish_schema(value, (*path, key))
     out.pop(NAMES, None)
-    if out.pop(_NO_NAMES, False):
-        raise UnsupportedError(
-            "dict: the keys of a JSON object must be strings, and pydantic reads none of them as a key of this type",
-            pointer=pointer_of(path), hint="write dict[str, ...]",
-        )  # fmt: skip
+    if REFUSED in out:
+        reason, hint = out[REFUSED]
+        raise UnsupportedError(reason, pointer=pointer_of(path), hint=hint)
     is_bytes = out.pop(_BYTES, False)
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
@@ -367,12 +401,12 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
         if format_name in ("base64", "base64url"):
             low, high = out.pop("minLength", 0), out.pop("maxLength", None)
             pattern = base64_pattern(low, high, url=format_name == "base64url", ascii=not is_bytes)
-            return _conjunction({key: value for key, value in out.items() if key != "format"}, {"pattern": pattern})
+            return conjunction({key: value for key, value in out.items() if key != "format"}, {"pattern": pattern})
         if format_name in _CLOCK_PATTERNS:
-            return _conjunction(out, {"pattern": _CLOCK_PATTERNS[format_name]})
+            return conjunction(out, {"pattern": _CLOCK_PATTERNS[format_name]})
         if format_name in schemas:
             del out["format"]
-            return _conjunction(out, schemas[format_name])
+            return conjunction(out, schemas[format_name])
     if is_bytes and "pattern" not in out:
         out |= _length_keywords(out.get("minLength", 0), out.get("maxLength"))
     return out
@@ -384,10 +418,3 @@ def _rewrite_pattern(pattern: str, path: tuple[str | int, ...]) -> str:
     except (SpecError, UnsupportedError) as error:
         error.pointer = pointer_of(path)
         raise
-
-
-def _conjunction(schema: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The conjunction of a schema and more keywords."""
-    if not other.keys() & schema.keys():
-        return {**schema, **other}
-    return {**schema, "allOf": [*schema.get("allOf", ()), other]}

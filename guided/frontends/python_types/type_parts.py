@@ -21,12 +21,15 @@ __all__ = [
     "LIST_TYPES",
     "SET_TYPES",
     "alias_target",
+    "class_of",
     "hints_of",
     "is_alias",
     "is_function",
+    "is_hashable_object",
     "is_hashable_type",
     "is_qualifier",
     "is_typed_dict",
+    "items_of",
     "members_of",
     "name_of",
     "parameters_of",
@@ -48,23 +51,31 @@ def is_qualifier(origin: Any) -> bool:
     return name_of(origin) in ("Required", "NotRequired", "ReadOnly", "ClassVar", "Final")
 
 
+def class_of(tp: Any) -> Any:
+    """The class of a generic class with arguments, such as `Box` of `Box[int]`; other types as they are."""
+    return typing.get_origin(tp) or tp
+
+
 def is_alias(tp: Any) -> bool:
-    """Whether a type is a name for another one: a NewType, a `type` statement or a TypeAliasType."""
-    return isinstance(tp, typing.NewType) or type(tp).__name__ == "TypeAliasType"
+    """Whether a type is a name for another one: a NewType, or a TypeAliasType (a `type` statement)."""
+    return isinstance(tp, typing.NewType) or type(class_of(tp)).__name__ == "TypeAliasType"
 
 
 def alias_target(tp: Any) -> Any:
     """The type that an alias names. Strings in it are looked up in the module of the alias."""
     if isinstance(tp, typing.NewType):
         return tp.__supertype__
-    owner = types.SimpleNamespace(__annotations__={"value": tp.__value__}, __name__=tp.__name__)
-    return hints_of(owner, vars(sys.modules.get(tp.__module__, typing)), {tp.__name__: tp})["value"]
+    alias = class_of(tp)
+    owner = types.SimpleNamespace(__annotations__={"value": alias.__value__}, __name__=alias.__name__)
+    local = {parameter.__name__: parameter for parameter in alias.__type_params__} | {alias.__name__: alias}
+    target = hints_of(owner, vars(sys.modules.get(alias.__module__, typing)), local)["value"]
+    return _substitute(target, _arguments_of(tp, alias.__type_params__))
 
 
 def is_typed_dict(tp: Any) -> bool:
     """Whether a type is a TypedDict of `typing` or `typing_extensions`, which differ in older versions of Python."""
-    extensions = sys.modules.get("typing_extensions")
-    return typing.is_typeddict(tp) or (extensions is not None and extensions.is_typeddict(tp))
+    extensions, cls = sys.modules.get("typing_extensions"), class_of(tp)
+    return typing.is_typeddict(cls) or (extensions is not None and extensions.is_typeddict(cls))
 
 
 def _is_required(hint: Any, default: bool) -> bool:
@@ -89,19 +100,29 @@ def is_function(tp: Any) -> bool:
 
 def members_of(tp: Any) -> Members | None:
     """The members of a dataclass or a TypedDict; None for other types."""
-    if is_typed_dict(tp):
+    cls = class_of(tp)
+    if is_typed_dict(cls):
         hints = hints_of(tp)
-        return {name: (hint, _is_required(hint, name in tp.__required_keys__)) for name, hint in hints.items()}
-    if not dataclasses.is_dataclass(tp):
+        return {name: (hint, _is_required(hint, name in cls.__required_keys__)) for name, hint in hints.items()}
+    if not dataclasses.is_dataclass(cls):
         return None
     hints, no_default = hints_of(tp), dataclasses.MISSING
     for name, hint in hints.items():
         if isinstance(hint, dataclasses.InitVar):
             raise UnsupportedError(f"{name_of(tp)}: {name} is an InitVar", hint="make it a field")
-    fields = [field for field in dataclasses.fields(tp) if field.init]
+    fields = [field for field in dataclasses.fields(cls) if field.init]
     for field in fields:
         _check_default(tp, field.name, field.default)
     return {f.name: (hints[f.name], f.default is no_default and f.default_factory is no_default) for f in fields}
+
+
+def items_of(tp: Any) -> list[Any] | None:
+    """The types of the items of a NamedTuple; None for other types."""
+    cls = class_of(tp)
+    if not isinstance(cls, type) or not issubclass(cls, tuple) or not hasattr(cls, "_fields"):
+        return None
+    hints = hints_of(tp)
+    return [hints.get(field, Any) for field in cls._fields]
 
 
 def _check_default(owner: Any, name: str, default: Any) -> None:
@@ -150,6 +171,15 @@ def _is_defined_in_class(function: Any) -> bool:
     return parent != "" and (not parent.endswith(".<locals>") or parent.startswith("partialmethod."))
 
 
+def is_hashable_object(tp: Any) -> bool:
+    """Whether a type itself is hashable. Annotated types with unhashable metadata are not."""
+    try:
+        hash(tp)
+    except TypeError:
+        return False
+    return True
+
+
 def is_hashable_type(tp: Any, enclosing_types: tuple[Any, ...] = ()) -> bool:
     """Whether every value of the type can be an item of a set.
 
@@ -168,28 +198,64 @@ def is_hashable_type(tp: Any, enclosing_types: tuple[Any, ...] = ()) -> bool:
         return all(arg is Ellipsis or is_hashable_type(arg, enclosing_types) for arg in args)
     if origin in (frozenset, collections.abc.Set):
         return True
-    if not isinstance(tp, type) or tp in (*LIST_TYPES, *SET_TYPES, *DICT_TYPES, tuple, object, Any):
+    cls = class_of(tp)
+    if not isinstance(cls, type) or cls in (*LIST_TYPES, *SET_TYPES, *DICT_TYPES, tuple, object, Any):
         return tp in (frozenset, collections.abc.Set)
-    if tp.__hash__ is None or is_typed_dict(tp):
+    if cls.__hash__ is None or is_typed_dict(cls):
         return False
     if is_read_by_pydantic(tp) or len(enclosing_types) > 50:
         return True
-    members = [hint for hint, _ in (members_of(tp) or {}).values()]
-    if issubclass(tp, tuple):
-        members = [hints_of(tp).get(field, Any) for field in getattr(tp, "_fields", ())]
+    members = items_of(tp) or [hint for hint, _ in (members_of(tp) or {}).values()]
     return all(is_hashable_type(member, (*enclosing_types, tp)) for member in members)
 
 
 def hints_of(tp: Any, names: dict[str, Any] | None = None, local: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The annotations of a class or a function; string annotations are evaluated.
+    """The annotations of a class or a function. String annotations are evaluated, and type parameters are replaced by
+    their arguments.
 
     `names`, `local`: the global and local names for this; by default, those of the module of the class or function.
     """
+    cls = class_of(tp)
     try:
-        return typing.get_type_hints(tp, names, local, include_extras=True)
+        hints = typing.get_type_hints(cls, names, local, include_extras=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         hint = "string annotations are looked up in the module of the class"
         raise SpecError(f"{name_of(tp)}: an annotation cannot be resolved: {error}", hint=hint) from None
+    if not isinstance(cls, type) or not any(map(_parameters_of, hints.values())):
+        return hints
+    arguments = _arguments_of(tp, getattr(cls, "__parameters__", ()))
+    out = {name: _substitute(hint, arguments) for name, hint in hints.items()}
+    for base in reversed(vars(cls).get("__orig_bases__", cls.__bases__)):
+        if isinstance(class_of(base), type) and class_of(base) is not typing.Generic:
+            inherited_hints = typing.get_type_hints(class_of(base), include_extras=True)
+            bound_hints = hints_of(_substitute(base, arguments))
+            out |= {name: bound_hints[name] for name, hint in inherited_hints.items() if hints[name] == hint}
+    return out
+
+
+def _parameters_of(tp: Any) -> tuple[Any, ...]:
+    """The type parameters that occur in a type."""
+    if isinstance(tp, typing.TypeVar):
+        return (tp,)
+    return () if isinstance(tp, type) else getattr(tp, "__parameters__", ())
+
+
+def _arguments_of(tp: Any, parameters: tuple[Any, ...]) -> dict[Any, Any]:
+    """The arguments for the type parameters of a generic class or alias; none if `tp` has no arguments."""
+    if tp is class_of(tp):
+        return {}
+    if not all(isinstance(parameter, typing.TypeVar) for parameter in parameters):
+        raise UnsupportedError(f"{name_of(tp)}: type parameters such as *Ts and **P are not supported",
+                               hint="use ordinary type parameters")  # fmt: skip
+    return dict(zip(parameters, typing.get_args(tp), strict=True))
+
+
+def _substitute(tp: Any, arguments: dict[Any, Any]) -> Any:
+    """A type in which type parameters are replaced by their arguments."""
+    if isinstance(tp, typing.TypeVar):
+        return arguments.get(tp, tp)
+    parameters = _parameters_of(tp)
+    return tp[tuple(arguments.get(parameter, parameter) for parameter in parameters)] if parameters else tp
 
 
 def name_of(tp: Any) -> str:

@@ -1,7 +1,8 @@
 """Converts Python types to JSON Schema. In: a type. Out: the schema of its values in JSON, as a dict.
 
-    str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]    Literal Enum
-    Union Optional `A | B`  Annotated (annotated-types bounds)  NewType  dataclass  TypedDict  NamedTuple  pydantic
+    str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]
+    Literal  Enum  Flag (`flag_values`)  Union Optional `A | B`  Annotated (annotated-types bounds)  NewType
+    dataclass  TypedDict  NamedTuple  TypeAliasType, all also generic with arguments: `Box[int]`    pydantic models
     datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`string_types`)
     functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
 
@@ -21,6 +22,8 @@ from decimal import Decimal
 from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
+from guided.frontends.python_types.flag_values import flag_schema
+from guided.frontends.python_types.pydantic_corrections import HASHABLE_VALUES
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
 from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import (
@@ -28,11 +31,12 @@ from guided.frontends.python_types.type_parts import (
     LIST_TYPES,
     SET_TYPES,
     alias_target,
-    hints_of,
     is_alias,
     is_function,
+    is_hashable_object,
     is_hashable_type,
     is_qualifier,
+    items_of,
     members_of,
     name_of,
     parameters_of,
@@ -53,8 +57,6 @@ _SCALARS: dict[Any, dict[str, Any]] = {
     object: {},
     **{tp: form.schema for tp, form in STRING_FORMS.items()},
 }
-_HASHABLE_SCHEMA = {"type": ["null", "boolean", "number", "string"]}
-"""The items of a set without an item type."""
 _BOUND_KEYWORDS = {
     "Gt": ("gt", "exclusiveMinimum"),
     "Ge": ("ge", "minimum"),
@@ -83,7 +85,7 @@ class _SchemaReader:
         spend()  # shared parts are read repeatedly, which may take exponential time
         if depth > _MAX_DEPTH:
             raise SpecError(f"types nest more than {_MAX_DEPTH} deep")
-        scalar = _SCALARS.get(tp) if _is_hashable(tp) else None
+        scalar = _SCALARS.get(tp) if is_hashable_object(tp) else None
         if scalar is not None:
             return dict(scalar)
         if is_alias(tp):
@@ -96,13 +98,15 @@ class _SchemaReader:
         if tp in (*LIST_TYPES, *DICT_TYPES, tuple):
             return {"type": "object" if tp in DICT_TYPES else "array"}
         if tp in SET_TYPES:
-            return {"type": "array", "items": _HASHABLE_SCHEMA, "uniqueItems": True}
+            return {"type": "array", "items": HASHABLE_VALUES, "uniqueItems": True}
         if isinstance(tp, type):
             return self._define_class(tp, depth + 1)
         raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=suggest_type(tp))
 
     def _convert_alias(self, tp: Any, depth: int) -> dict[str, Any]:
         """The schema of the type that an alias names. It becomes a definition only if it is recursive."""
+        if not is_hashable_object(tp):
+            return self.convert(alias_target(tp), depth)
         if tp in self._open_aliases and tp not in self._names:
             self._names[tp] = name = self._new_name(tp)
             self.definitions[name] = {}
@@ -137,6 +141,8 @@ class _SchemaReader:
             return self._convert_tuple(args, depth)
         if origin in DICT_TYPES:
             return self._convert_dict(tp, args, depth)
+        if isinstance(origin, type):
+            return self._define_class(tp, depth)
         raise UnsupportedError(f"{name_of(tp)} has no JSON Schema", hint=suggest_type(tp))
 
     def _convert_tuple(self, args: typing.Sequence[Any], depth: int) -> dict[str, Any]:
@@ -149,7 +155,7 @@ class _SchemaReader:
 
     def _convert_set_items(self, tp: Any, item: Any, depth: int) -> dict[str, Any]:
         if item is Any or item is object:
-            return dict(_HASHABLE_SCHEMA)
+            return dict(HASHABLE_VALUES)
         if not is_hashable_type(item):
             hint = "a set can contain tuples, frozensets and frozen dataclasses; otherwise write list[...]"
             raise UnsupportedError(
@@ -215,7 +221,7 @@ class _SchemaReader:
 
     def _define_class(self, tp: Any, depth: int) -> dict[str, Any]:
         """A reference to the definition of a class, which is created at its first use."""
-        is_hashable = _is_hashable(tp)
+        is_hashable = is_hashable_object(tp)
         if is_hashable and tp in self._names:
             return {"$ref": f"#/$defs/{self._names[tp]}"}
         name = self._new_name(tp)
@@ -236,13 +242,12 @@ class _SchemaReader:
     def _convert_class(self, tp: Any, name: str, depth: int) -> dict[str, Any]:
         if is_read_by_pydantic(tp):
             return pydantic_schema(tp, f"#/$defs/{name}/$defs/{{model}}")
-        if issubclass(tp, enum.Enum):
-            return _enumeration_schema(tuple(tp), tp)
+        if isinstance(tp, enum.EnumMeta):
+            return flag_schema(tp) if issubclass(tp, enum.Flag) and tp.__members__ else _enumeration_schema([*tp], tp)
         if (members := members_of(tp)) is not None:
             return self.convert_members(members, tp, depth)
-        if issubclass(tp, tuple) and hasattr(tp, "_fields"):
-            hints = hints_of(tp)
-            return {"title": tp.__name__, **self._convert_tuple([hints.get(field, Any) for field in tp._fields], depth)}
+        if (items := items_of(tp)) is not None:
+            return {"title": name_of(tp), **self._convert_tuple(items, depth)}
         raise UnsupportedError(
             f"{name_of(tp)} has no JSON Schema", hint="use a dataclass, a TypedDict or a pydantic model"
         )
@@ -256,15 +261,6 @@ class _SchemaReader:
             "required": [name for name, (_, is_required) in members.items() if is_required],
             "additionalProperties": False,
         }
-
-
-def _is_hashable(tp: Any) -> bool:
-    """Whether a type is hashable. Annotated types with unhashable metadata are not."""
-    try:
-        hash(tp)
-    except TypeError:
-        return False
-    return True
 
 
 def _is_number(schema: typing.Mapping[str, Any]) -> bool:

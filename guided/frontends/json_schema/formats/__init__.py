@@ -144,6 +144,8 @@ _INEXPRESSIBLE_FORMATS = {
     },
     **dict.fromkeys(("limited-date-time", "limited-time", "limited-duration"), "a bound on times or durations"),
     "limited-key": "a bound on numbers that are keys",
+    "callable-discriminator": "the choice of an alternative by a function",
+    "import-string": "whether an object can be imported",
     "json-string": "the type of the JSON value in a string",
 }
 """Format name of a pydantic type -> the requirement of this type that is not enforced."""

@@ -1,0 +1,166 @@
+"""Corrects pydantic's descriptions where they allow JSON that pydantic does not read.
+
+In: pydantic's schema generator. Out: methods that replace some of its methods.
+
+    tagged unions   the tag is required, even if it has a default or occurs in a TypedDict with total=False. If a
+                    function chooses the type, an unknown `format` causes a warning
+    AliasPath       refused if it is the only alias, since the field is read from inside another member
+    Literal         refused if it contains a member of an Enum that differs from its value, which JSON cannot express
+    dataclasses     without the fields that the constructor does not take (`init=False`)
+    Flag            also the combinations of its members
+    Hashable        scalars
+    ImportString    an unknown `format` causes a warning
+
+Limitations: pydantic reads `3.0` as a member of a Flag, but not as a combination (numbers="plain", the default for
+generation, has no such numbers). A member that is not declared may have the name of a further alias (the second of
+`AliasChoices`), or of the field itself with `validate_by_name`. Pydantic then reads the field from this member.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import enum
+from collections.abc import Callable
+from typing import Any, Final
+
+from guided.errors import UnsupportedError
+from guided.frontends.python_types.flag_values import flag_schema
+from guided.frontends.python_types.pydantic_keys import NAMES, names_of_enum, names_of_literal
+
+__all__ = ["HASHABLE_VALUES", "REFUSED", "conjunction", "corrected_methods"]
+
+REFUSED: Final = "x-guided-refused"
+"""A temporary keyword for a schema that must be refused: the reason and a hint."""
+HASHABLE_VALUES: Final = {"type": ["null", "boolean", "number", "string"]}
+"""The values of JSON that are hashable in Python."""
+_FIELD_KINDS: Final = ("model_field", "dataclass_field", "typed_dict_field")
+
+_Describe = Callable[[Any, Any], Any]
+
+
+def corrected_methods(base: Any) -> dict[str, _Describe]:
+    """The methods of a generator that corrects `base`, pydantic's `GenerateJsonSchema`."""
+    return {
+        "generate_inner": _with_import_format(base.generate_inner),
+        "tagged_union_schema": _with_required_tag(base.tagged_union_schema),
+        "literal_schema": _with_readable_constants(base.literal_schema),
+        "enum_schema": _with_flags(base.enum_schema),
+        "dataclass_args_schema": lambda self, schema: base.dataclass_args_schema(
+            self, {**schema, "fields": [field for field in schema["fields"] if field.get("init", True)]}
+        ),
+        "is_instance_schema": lambda self, schema: (
+            dict(HASHABLE_VALUES)
+            if schema["cls"] is collections.abc.Hashable
+            else base.is_instance_schema(self, schema)
+        ),
+        **{f"{kind}_schema": _with_readable_alias(getattr(base, f"{kind}_schema")) for kind in _FIELD_KINDS},
+    }
+
+
+def conjunction(schema: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The conjunction of a schema and more keywords."""
+    if not other.keys() & schema.keys():
+        return {**schema, **other}
+    return {**schema, "allOf": [*schema.get("allOf", ()), other]}
+
+
+# --- tagged unions
+
+
+def _with_required_tag(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out, names = describe(self, schema), _tag_names(schema["discriminator"])
+        if not names:
+            return {"allOf": [out, {"format": "callable-discriminator"}]}
+        if len(names) == 1:
+            out["oneOf"] = [conjunction(choice, {"required": names}) for choice in out["oneOf"]]
+            return out
+        tags = _tags_of_choices(self, schema)
+        is_present = [{"required": [name]} for name in names]
+        out["oneOf"] = [
+            conjunction(choice, {"anyOf": is_present, "properties": {name: {"enum": choice_tags} for name in names}})
+            for choice in out["oneOf"]
+            for choice_tags in [[tag for tag, other in tags if other == choice]]
+        ]
+        return out
+
+    return method
+
+
+def _tag_names(discriminator: Any) -> list[str]:
+    """The members in which pydantic looks for the tag: the name of the field, and its alias. Empty if a function
+    finds the tag, or if it is inside another member.
+    """
+    paths = discriminator if isinstance(discriminator, list) else [discriminator]
+    names = [path[0] if isinstance(path, list) and len(path) == 1 else path for path in paths]
+    is_one_path = len(paths) > 1 and isinstance(paths[0], str)
+    return names if all(isinstance(name, str) for name in names) and not is_one_path else []
+
+
+def _tags_of_choices(self: Any, schema: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """The tag and the schema of each choice."""
+    from pydantic_core import PydanticOmit
+
+    out = []
+    for tag, choice in schema["choices"].items():
+        try:
+            out.append((getattr(tag, "value", tag), self.generate_inner(choice)))
+        except PydanticOmit:
+            continue
+    return out
+
+
+# --- other types
+
+
+def _with_readable_alias(describe: _Describe) -> _Describe:
+    def method(self: Any, field: dict[str, Any]) -> Any:
+        out, alias = describe(self, field), field.get("validation_alias")
+        by_name = [getattr(self._config, key, False) for key in ("validate_by_name", "populate_by_name")]
+        if not isinstance(alias, list) or any(by_name):
+            return out
+        paths = alias if isinstance(alias[0], list) else [alias]
+        if isinstance(alias[0], list) and any(len(path) == 1 for path in paths):
+            return out
+        reason = f"pydantic reads the field from the path {'.'.join(map(str, paths[0]))} (AliasPath)"
+        return {**out, REFUSED: [reason, "give it an alias that is a name, and describe the outer object as a model"]}
+
+    return method
+
+
+def _with_readable_constants(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out = {**describe(self, schema), NAMES: names_of_literal(schema)}
+        members = [value for value in schema["expected"] if isinstance(value, enum.Enum)]
+        unreadable = [member for member in members if not any(value == member.value for value in schema["expected"])]
+        if not unreadable:
+            return out
+        member = unreadable[0]
+        hint = f"write Literal[{member.value!r}], or derive {type(member).__name__} from enum.StrEnum or enum.IntEnum"
+        return {**out, REFUSED: [f"Literal: pydantic does not read JSON as {member}", hint]}
+
+    return method
+
+
+def _with_flags(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out = {**describe(self, schema), NAMES: names_of_enum(schema)}
+        if not issubclass(schema["cls"], enum.Flag):
+            return out
+        kept = {key: value for key, value in out.items() if key not in ("enum", "const", "type")}
+        try:
+            return {**kept, **flag_schema(schema["cls"])}
+        except UnsupportedError as error:
+            return {**kept, REFUSED: [error.reason, error.hint]}
+
+    return method
+
+
+def _with_import_format(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out = describe(self, schema)
+        function = schema.get("function")
+        name = getattr(function.get("function"), "__qualname__", "") if isinstance(function, dict) else ""
+        return conjunction(out, {"allOf": [{"format": "import-string"}]}) if name == "import_string" else out
+
+    return method
