@@ -164,7 +164,7 @@ class Markup:
             if token and end.text.endswith(token)
         ]
         never = r"\b\B"
-        return re.compile(rf"\s*(?:{_alternatives(ends) or never})")
+        return re.compile(rf"\s*(?:{_alternatives(ends) if ends else never})")
 
 
 def _alternatives(ends: Sequence[Pattern]) -> str:
