@@ -81,6 +81,17 @@ def test_the_outputs_before_an_end_token(data: st.DataObject) -> None:
     assert {output for output in ended if len(output) < 4} == {output for output in expected if len(output) < 4}
 
 
+@pytest.mark.parametrize("count", [7, 40, 3000])
+def test_long_sequences_of_items_that_may_be_empty(count: int) -> None:
+    """The cuts of a sequence share its items, so the grammar stays linear in them."""
+    rules = f'root ::= {"x " * count}\nx ::= {"y " * 30}\ny ::= "a" <[257]> | <[258]> | ""'
+    grammar = COMPILER.compile(guided.gbnf(rules, allow_special_tokens=True))
+    most = min(30 * count, 250)
+    assert all(accepts(grammar, "a!" * length) for length in (0, 1, most - 1, most))
+    assert not accepts(grammar, "a") and not accepts(grammar, "!")
+    assert accepts(grammar, "a!" * (most + 1)) == (30 * count > most)
+
+
 @given(st.data())
 def test_masks_where_a_control_token_ends_the_output(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from(ALPHABETS))

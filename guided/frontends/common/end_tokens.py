@@ -22,7 +22,7 @@ Why not a case in the matcher: an end token could be an ordinary token whose nex
 text whose only continuation is an end token with more text after it would be a dead end, and a mask would need to look
 ahead to exclude it. Structural tags alone would be the wrong place, since grammars and compositions name tokens too.
 
-Cost: linear in the nodes. A sequence is copied once for each of its items that may come last.
+Cost: linear in the nodes. The cuts of a sequence share the items before them: cut(A B C) = A (B cut(C) | cut(B)).
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ __all__ = ["EndTokenNamed", "end_at_tokens"]
 
 _UNCUT = (And, Not, Length, Encoded, MaxTokens, Permutation, Distinct, Entry)
 """Nodes whose outputs are not cut. Most of them cannot contain a control token anyway."""
+_MAX_DEPTH = 8  # the nesting of the cuts of a sequence in one rule
 
 
 class EndTokenNamed(VocabularyError):
@@ -102,6 +103,8 @@ class _Cutter:
             work += new_names
         self.nullable, self.nullable_cache = nullable_rules(grammar.rules), dict[int, bool]()
         self.cut_names: dict[str, str] = {}
+        self.taken_names = set(grammar.rules)
+        self.new_rules: dict[str, Node] = {}  # of the rule that is being cut
 
     def cut_grammar(self) -> Grammar:
         """See `end_at_tokens`."""
@@ -117,9 +120,11 @@ class _Cutter:
             rules[cut_name] = run(self._cut(rules[name]))
             work += list(self.cut_names)[known_names:]
             if name in origins:
-                origins[cut_name] = origins[name]
+                origins |= dict.fromkeys((cut_name, *self.new_rules), origins[name])
             if name in regions:
                 regions[cut_name] = regions[name]
+            rules |= self.new_rules
+            self.new_rules.clear()
         rules[start] = Alt((Ref(self.grammar.start), Ref(self.cut_names[self.grammar.start])))
         origins[start] = origins.get(self.grammar.start, "")
         return replace_nodes(
@@ -127,10 +132,13 @@ class _Cutter:
         )
 
     def _new_name(self, name: str) -> str:
-        taken = {*self.grammar.rules, *self.cut_names.values()}
-        while name in taken:
-            name += ", ended"
-        return name
+        number = 1
+        new_name = f"{name}, ended" if name in self.taken_names else name
+        while new_name in self.taken_names:
+            number += 1
+            new_name = f"{name}, ended ~{number}"
+        self.taken_names.add(new_name)
+        return new_name
 
     def _check(self, rule: str) -> None:
         """Raise UnsupportedError if a part that cannot be cut contains an end token."""
@@ -163,7 +171,7 @@ class _Cutter:
             case Alt(items):
                 return _choice((yield from self._cut_all(items)))
             case Seq(items):
-                return _choice((yield from self._cut_sequence(items)))
+                return (yield from self._cut_sequence(items))
             case Repeat(item, low, high) if high != 0:
                 last_item = yield self._cut(item)
                 items_before = Repeat(item, max(low - 1, 0), None if high is None else high - 1)
@@ -181,16 +189,19 @@ class _Cutter:
             cuts.append((yield self._cut(item)))
         return cuts
 
-    def _cut_sequence(self, items: tuple[Node, ...]) -> Generator[Any, Any, list[Node]]:
-        """The alternatives of a sequence: each one ends with the cut of an item after which the others may be empty."""
-        cuts = list[Node]()
+    def _cut_sequence(self, items: tuple[Node, ...]) -> Generator[Any, Any, Node]:
+        """The cut of a sequence: the cut of an item after which all others may be empty."""
+        rest: Node = EMPTY  # the cut of the items from `index`
+        depth = 0
         for index in reversed(range(len(items))):
-            last_item = yield self._cut(items[index])
-            if last_item != EMPTY:
-                cuts.append(Seq((*items[:index], last_item)))
+            later_cuts = rest if rest == EMPTY else Seq((items[index], rest))
+            rest, depth = _choice([(yield self._cut(items[index])), later_cuts]), depth + 1
             if not self._is_nullable(items[index]):
-                break
-        return cuts
+                return rest if rest == EMPTY else Seq((*items[:index], rest))
+            if depth % _MAX_DEPTH == 0 and rest != EMPTY:  # deep nesting has a limit
+                name = self._new_name(f"cut {len(self.taken_names)}")
+                self.new_rules[name], rest = rest, Ref(name)
+        return rest
 
     def _is_nullable(self, node: Node) -> bool:
         return is_nullable(node, self.nullable, self.nullable_cache)
