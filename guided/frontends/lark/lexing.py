@@ -9,17 +9,18 @@ whole string. If a lexeme of the expression equals the string, and the parser ca
 becomes this terminal. If the expression has all flags of the string, the lexer does not try the string separately.
 
 Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, unless it has large
-counts. Each regular expression is matched against each string terminal of the same priority.
+counts or needs many states. Each regular expression is matched against each string terminal of the same priority.
 """
 
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
+from contextlib import suppress
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.regular_texts import TextAutomaton, has_no_dead_ends, keeps_counts
-from guided.frontends.lark.dialect.expressions import determinise
+from guided.frontends.lark.dialect.expressions import determinise, make_size_error
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.indentation import Indentation
 from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Repeat, Seq, Special, Terminal
@@ -37,6 +38,7 @@ __all__ = ["add_lexer"]
 
 _MAX_TERMINALS: Final = 5_000
 _MAX_SHORTEST_TEXT: Final = 20_000
+_MAX_DETERMINISED_STATES: Final = 1_000
 
 
 def add_lexer(
@@ -125,21 +127,18 @@ def _build_terminals(
     loaded_grammar: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits
 ) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
     """(the terminals in the lexer's order, the texts of each terminal). Terminals that match no text are omitted."""
-    nodes = dict[str, Node]()
+    nodes, texts = dict[str, Node](), dict[str, TerminalTexts]()
     for each in sorted(terminals, key=lambda each: each.name):
         spend()
         node = build_named_terminal(loaded_grammar, each.name, limits)
-        if has_no_dead_ends(node) and keeps_counts(node):
-            nodes[each.name] = node
-            continue
+        label = f"terminal {each.label or each.name}"
         try:
-            automaton = determinise(node, f"terminal {each.label or each.name}")
+            simplified = _simplify(node, label)
         except GuidedError as error:
             raise loaded_grammar.locate(error, each.name) from None
-        if any(accepts for accepts, _ in automaton.states):
-            nodes[each.name] = automaton
+        if simplified is not None:
+            nodes[each.name], texts[each.name] = simplified
     terminals = [each for each in terminals if each.name in nodes]  # the lexer never finds terminals without texts
-    texts = {name: make_texts(node) for name, node in nodes.items()}
     length_bounds = {each.name: _find_length_bounds(each, nodes[each.name]) for each in terminals}
     for each in terminals:
         spend()
@@ -164,6 +163,28 @@ def _build_terminals(
         )
         out.append(Terminal(each.name, nodes[each.name], keywords, describe_origin(loaded_grammar, each.name)))
     return tuple(out), texts
+
+
+def _simplify(node: Node, name: str) -> tuple[Node, TerminalTexts] | None:
+    """A node with the same texts, and these texts; None: there are none.
+
+    The node is an automaton if it has few states. Otherwise it remains as it is: the core counts repetitions, and may
+    need far fewer states.
+
+    Raises:
+        UnsupportedError: it takes too many states to find a text. The message refers to the node as `name`.
+        LimitExceeded: it takes too much work.
+    """
+    if not (has_no_dead_ends(node) and keeps_counts(node)):
+        with suppress(UnsupportedError):
+            automaton = determinise(node, name, _MAX_DETERMINISED_STATES)
+            has_text = any(accepts for accepts, _ in automaton.states)
+            return (automaton, make_texts(automaton)) if has_text else None
+    try:
+        texts = TextAutomaton(node)
+        return (node, texts) if has_no_dead_ends(node) or texts.has_text() else None
+    except TooLarge as error:
+        raise make_size_error(name, error) from None
 
 
 def _find_whole_matches(
