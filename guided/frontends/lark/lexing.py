@@ -15,6 +15,7 @@ counts or needs many states. Each regular expression is matched against each str
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -70,6 +71,8 @@ def add_lexer(
         reason = "a lexer skips any number of ignored terminals everywhere, but the grammar has options against this"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
     rules: Rules = loaded_grammar.rules
+    if contextual:  # Lark's contextual lexer neither tries nor checks the terminals of other rules
+        rules = _find_reachable_rules(rules, loaded_grammar.start)
     always_tried = frozenset(loaded_grammar.ignored_terminals) | (
         {indentation.newline} if indentation is not None else set()
     )
@@ -99,7 +102,20 @@ def add_lexer(
         origins[start] = origins[loaded_grammar.start]
     rows = marks.rows if indentation is None else {}  # rows lack the states that an INDENT or DEDENT enters
     lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
-    return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
+    regions = {name: region for name, region in loaded_grammar.regions.items() if name in rules}
+    return Grammar(nodes, start, origins, regions=regions), lexer
+
+
+def _find_reachable_rules(rules: Rules, start: str) -> Rules:
+    todo = {start: None}
+    out: dict[str, Sequence[Sequence[tuple[str, bool]]]] = {}
+    while todo:
+        name, _ = todo.popitem()
+        spend()
+        out[name] = rules[name]
+        for symbols in rules[name]:
+            todo |= {symbol: None for symbol, is_term in symbols if not is_term and symbol not in out}
+    return {name: out[name] for name in rules if name in out}
 
 
 def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
