@@ -8,10 +8,11 @@ compilers of a vocabulary share its token tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
 
-from guided.errors import Finding, SpecError, brief
+from guided.errors import Finding, SpecError, UnsupportedError, VocabularyError, brief
 from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
 from guided.frontends.common.plain_values import to_plain_with_content
@@ -202,19 +203,31 @@ class GrammarCompiler(CachedCompiler, CompileAny):
 
         Raises:
             SpecError: the grammar is malformed or generates nothing. UnsupportedError: a terminal is not regular, or a
-                part is not supported. VocabularyError: a token that the vocabulary lacks.
+                part is not supported. VocabularyError: the vocabulary lacks a token, or cannot write any output.
         """
         folders, (named_grammars, grammar_contents) = check_folders(import_paths), _read_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, named_grammars, allow_special_tokens)
         key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
-        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_reading(read_options: LarkOptions, schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:
                 return read_lark(text, read_options, self.limits, schema_options, findings)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schema_options)
             parts = None if folders else [target for target in named_grammars.values() if isinstance(target, Mapping)]
             return self._compile(("lark", text, key_parts, schema_options), text, read, why_empty, parts=parts)
+
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+            try:
+                return compile_reading(read_options, schema_options)
+            except VocabularyError as error:
+                if error.token is not None:
+                    raise
+                try:  # the vocabulary may lack the characters of some terminals
+                    alphabet = self._native.find_alphabet()
+                    return compile_reading(replace(read_options, alphabet=alphabet), schema_options)
+                except (SpecError, UnsupportedError):
+                    raise error from None
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 

@@ -22,9 +22,11 @@ from typing import Final
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.regular_texts import TextAutomaton, has_no_dead_ends, keeps_counts
 from guided.frontends.lark.dialect.expressions import determinise, make_size_error
+from guided.frontends.regex.algebra import conj
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.indentation import Indentation
-from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Repeat, Seq, Special, Terminal
+from guided.ir.nodes import EPSILON, Alt, Chars, Grammar, Keyword, Lexer, Node, Ref, Repeat, Seq, Special, Terminal
+from guided.ir.ranges import Ranges
 from guided.limits import Limits
 from guided.meter import spend
 
@@ -43,14 +45,67 @@ _MAX_DETERMINISED_STATES: Final = 1_000
 
 
 def add_lexer(
-    loaded_grammar: LoadedGrammar, indentation: Indentation | None, contextual: bool, limits: Limits
+    loaded_grammar: LoadedGrammar,
+    indentation: Indentation | None,
+    contextual: bool,
+    limits: Limits,
+    alphabet: Ranges | None = None,
 ) -> tuple[Grammar, Lexer]:
     """See the module docstring.
 
+    `alphabet`: the characters that the vocabulary can write; None: all. The result is exact for texts of them only. It
+    lacks terminals that can match none of these texts, but the other terminals are tried where Lark tries them.
+
     Raises:
-        SpecError: a terminal matches the empty string. UnsupportedError: a lexer does not support a part or option.
+        SpecError: a terminal matches the empty string. UnsupportedError: a lexer does not support a part or option, or
+            the alphabet lacks a terminal of a grammar without an LALR(1) table.
         SpecError, UnsupportedError, LimitExceeded: see `build_terminal_node`.
     """
+    _check_support(loaded_grammar, indentation)
+    rules: Rules = loaded_grammar.rules
+    if contextual:  # Lark's contextual lexer neither tries nor checks the terminals of other rules
+        rules = _find_reachable_rules(rules, loaded_grammar.start)
+    always_tried = frozenset(loaded_grammar.ignored_terminals) | (
+        {indentation.newline} if indentation is not None else set()
+    )
+    used_names = always_tried | {
+        name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
+    }
+    if len(used_names) > _MAX_TERMINALS:
+        hint = 'write one regular expression for many texts, or use semantics="scannerless"'
+        raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
+    terminals, texts = _build_terminals(
+        loaded_grammar,
+        [loaded_grammar.terminals[name] for name in used_names & loaded_grammar.terminals.keys()],
+        limits,
+        alphabet,
+    )
+    empty_terminals = (used_names & loaded_grammar.terminals.keys()) - {each.name for each in terminals}
+    if indentation is not None and indentation.newline in empty_terminals:
+        empty_terminals |= {indentation.indent, indentation.dedent}
+    if empty_terminals:
+        rules = remove_terminals(rules, empty_terminals)
+    marks = (
+        mark_positions(rules, loaded_grammar.start, terminals, always_tried, texts) if contextual else Marks({}, {}, {})
+    )
+    if alphabet is not None and empty_terminals and contextual and not marks.rows:
+        reason = "without Lark's table, the terminals that are tried are those of rules that the vocabulary can write"
+        raise UnsupportedError(reason, hint='use semantics="scannerless", or lexer="basic"')
+    nodes = _build_nodes(rules, marks)
+    origins = {name: describe_origin(loaded_grammar, name) for name in rules}
+    start = loaded_grammar.start
+    if mark := marks.by_item.get(FIRST):
+        start = mark
+        nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
+        origins[start] = origins[loaded_grammar.start]
+    rows = marks.rows if indentation is None else {}  # rows lack the states that an INDENT or DEDENT enters
+    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
+    regions = {name: region for name, region in loaded_grammar.regions.items() if name in rules}
+    return Grammar(nodes, start, origins, regions=regions), lexer
+
+
+def _check_support(loaded_grammar: LoadedGrammar, indentation: Indentation | None) -> None:
+    """Raise an error if a lexer does not support a part or option of the grammar."""
     if loaded_grammar.start not in loaded_grammar.rules:
         raise SpecError(f"the rule {loaded_grammar.start!r} generates nothing", text=loaded_grammar.text)
     for name in loaded_grammar.parts:
@@ -70,43 +125,10 @@ def add_lexer(
     if not (loaded_grammar.initial_skip and loaded_grammar.final_skip) or loaded_grammar.skip_once:
         reason = "a lexer skips any number of ignored terminals everywhere, but the grammar has options against this"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
-    rules: Rules = loaded_grammar.rules
-    if contextual:  # Lark's contextual lexer neither tries nor checks the terminals of other rules
-        rules = _find_reachable_rules(rules, loaded_grammar.start)
-    always_tried = frozenset(loaded_grammar.ignored_terminals) | (
-        {indentation.newline} if indentation is not None else set()
-    )
-    used_names = always_tried | {
-        name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
-    }
-    if len(used_names) > _MAX_TERMINALS:
-        hint = 'write one regular expression for many texts, or use semantics="scannerless"'
-        raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
-    terminals, texts = _build_terminals(
-        loaded_grammar,
-        [loaded_grammar.terminals[name] for name in used_names & loaded_grammar.terminals.keys()],
-        limits,
-    )
-    empty_terminals = (used_names & loaded_grammar.terminals.keys()) - {each.name for each in terminals}
-    if empty_terminals:
-        rules = remove_terminals(rules, empty_terminals)
-    marks = (
-        mark_positions(rules, loaded_grammar.start, terminals, always_tried, texts) if contextual else Marks({}, {}, {})
-    )
-    nodes = _build_nodes(rules, marks)
-    origins = {name: describe_origin(loaded_grammar, name) for name in rules}
-    start = loaded_grammar.start
-    if mark := marks.by_item.get(FIRST):
-        start = mark
-        nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
-        origins[start] = origins[loaded_grammar.start]
-    rows = marks.rows if indentation is None else {}  # rows lack the states that an INDENT or DEDENT enters
-    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
-    regions = {name: region for name, region in loaded_grammar.regions.items() if name in rules}
-    return Grammar(nodes, start, origins, regions=regions), lexer
 
 
 def _find_reachable_rules(rules: Rules, start: str) -> Rules:
+    """The rules that the start rule reaches, in their order."""
     todo = {start: None}
     out: dict[str, Sequence[Sequence[tuple[str, bool]]]] = {}
     while todo:
@@ -140,9 +162,11 @@ def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
 
 
 def _build_terminals(
-    loaded_grammar: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits
+    loaded_grammar: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits, alphabet: Ranges | None
 ) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
-    """(the terminals in the lexer's order, the texts of each terminal). Terminals that match no text are omitted."""
+    """(the terminals in the lexer's order, the texts of each terminal). Terminals that match no text of the alphabet
+    are omitted.
+    """
     nodes, texts = dict[str, Node](), dict[str, TerminalTexts]()
     for each in sorted(terminals, key=lambda each: each.name):
         spend()
@@ -150,6 +174,8 @@ def _build_terminals(
         label = f"terminal {each.label or each.name}"
         try:
             simplified = _simplify(node, label)
+            if alphabet is not None and _simplify(conj(node, Repeat(Chars(alphabet), 0, None)), label) is None:
+                continue
         except GuidedError as error:
             raise loaded_grammar.locate(error, each.name) from None
         if simplified is not None:
