@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
 import guided
+from guided.frontends.common.plain_values import content_of, to_plain
 from guided.frontends.composition import content_of_parts
 
 VOCABULARY = guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256])
@@ -95,3 +100,115 @@ def test_one_that_is_found_again_and_again_does_not_grow_for_ever():
             matcher.accept_token(ord("("))
     assert len(grammars) > 1 and compiler.cache.hits > 0
     assert compiler.cache._weight <= 100_000
+
+
+class Opaque(Mapping[str, Any]):
+    """A mapping whose `repr` does not show its members."""
+
+    def __init__(self, members: dict[str, Any]) -> None:
+        self.members = members
+
+    def __getitem__(self, name: str) -> Any:
+        return self.members[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __repr__(self) -> str:
+        return "Opaque"
+
+
+class Name(str):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Name"
+
+
+class Count(int):
+    def __repr__(self) -> str:
+        return "Count"
+
+
+def accepts(grammar: guided.CompiledGrammar, text: str) -> bool:
+    matcher = guided.GrammarMatcher(grammar)
+    return matcher.accept_string(text) and matcher.is_accepting()
+
+
+def tagged(schema: Any) -> dict[str, Any]:
+    """A structural tag with many parts, which are compiled later if they are equal to no other part."""
+    content = {"type": "json_schema", "json_schema": schema}
+    tags = [{"begin": f"<{number}>", "content": content, "end": ""} for number in range(10)]
+    return {"type": "structural_tag", "format": {"type": "or", "elements": [{"type": "tag", **tag} for tag in tags]}}
+
+
+COMPILE_BY_PLACE: dict[str, Callable[[guided.GrammarCompiler, Any], guided.CompiledGrammar]] = {
+    "schema": lambda compiler, schema: compiler.compile_json_schema(schema),
+    "any": lambda compiler, schema: compiler.compile(schema),
+    "nested": lambda compiler, schema: compiler.compile_json_schema({"allOf": [schema]}),
+    "registry": lambda compiler, schema: compiler.compile_json_schema({"$ref": "x:/a"}, registry={"x:/a": schema}),
+    "lark": lambda compiler, schema: compiler.compile_lark("start: @x", grammars={"x": schema}),
+    "tag": lambda compiler, schema: compiler.compile_structural_tag(Opaque(tagged(schema))),
+    "part": lambda compiler, schema: compiler.compile(guided.structural_tag(Opaque(tagged(schema)))),
+}
+
+
+@pytest.mark.parametrize("place", COMPILE_BY_PLACE)
+def test_the_members_of_other_mappings_count(place: str) -> None:
+    compiler, begin = guided.GrammarCompiler(VOCABULARY), "<3>" if place in ("tag", "part") else ""
+    schema = Opaque({"const": "a"})
+    for text in ("a", "b", "c"):
+        schema.members["const"] = text
+        grammar = COMPILE_BY_PLACE[place](compiler, schema)
+        for other in ("a", "b", "c"):
+            assert accepts(grammar, f'{begin}"{other}"') == (other == text)
+    first = COMPILE_BY_PLACE[place](compiler, Opaque({"const": Name("b")}))
+    if place != "part":  # a part is equal only to itself
+        assert first is COMPILE_BY_PLACE[place](compiler, {"const": "b"})
+
+
+def test_the_content_of_strings_and_numbers_of_other_classes_counts() -> None:
+    compiler = guided.GrammarCompiler(VOCABULARY)
+    for text in ("a", "b"):
+        assert accepts(compiler.compile_json_schema({"enum": [Name(text)]}), f'"{text}"')
+        schema = {"properties": {Name(text): {"const": 1}}, "required": [text], "additionalProperties": False}
+        assert accepts(compiler.compile_json_schema({"type": "object", **schema}), f'{{"{text}":1}}')
+    for count in (1, 2):
+        assert accepts(compiler.compile_json_schema({"const": Count(count)}), str(count))
+        assert accepts(compiler.compile_json_schema({"const": (Count(count),)}), f"[{count}]")
+
+
+DISTINCT = [True, 1, 1.0, -0.0, 0, 0.0, False, None, "1", "True", "\udc80", "\\udc80", [1], [[1]], {}, [],
+            {"a": 1}, {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": "1"}, Decimal("1"), Decimal("1.0"), 10**4000,
+            10**4000 + 1]  # fmt: skip
+
+
+def test_different_values_have_different_keys() -> None:
+    keys = [content_of(value) for value in DISTINCT]
+    assert len(set(keys)) == len(DISTINCT)
+    assert keys == [content_of(deepcopy(value)) for value in DISTINCT]
+
+
+@pytest.mark.parametrize("value", [{1}, {1: 2}, b"a", object(), 10**5000, Opaque({"a": {1}}), [range(3)]], ids=type)
+def test_a_value_that_is_not_json_has_no_key(value: Any) -> None:
+    assert content_of(to_plain({"const": value})) == []
+    with pytest.raises(guided.SpecError):
+        guided.GrammarCompiler(VOCABULARY).compile_json_schema({"const": value})
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    cyclic: list[Any] = []
+    cyclic += [cyclic, cyclic]
+    for value in (cyclic, Opaque({"a": cyclic})):
+        with pytest.raises(guided.LimitExceeded, match="depth"):
+            guided.GrammarCompiler(VOCABULARY).compile_json_schema({"const": value})
+
+
+def test_a_part_does_not_follow_later_changes() -> None:
+    compiler, spec = guided.GrammarCompiler(VOCABULARY, cache_bytes=0), tagged({"const": "a"})
+    part = guided.structural_tag(spec)
+    spec["format"]["elements"].clear()
+    assert accepts(compiler.compile(part), '<0>"a"')

@@ -4,12 +4,14 @@ test_lark_dialect_errors.py tests texts with extensions.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 
 import pytest
 
 import guided
-from guided.errors import GuidedError, LimitExceeded
+from guided.errors import GuidedError, LimitExceeded, SpecError
 
 pytest.importorskip("lark", reason="lark is not installed")
 
@@ -257,3 +259,19 @@ def test_limits_of_the_caller_hold_for_imported_files(folder: str) -> None:
     small = guided.GrammarCompiler(COMPILER.vocabulary, limits=guided.Limits(spec_length=100))
     with pytest.raises(LimitExceeded, match=r"limit 'spec_length' exceeded: 101 > 100 .*many.lark"):
         small.compile_lark("start: x\n%import many.x", import_paths=[folder])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_in_a_folder_of_imports_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "parts.lark")
+    errors = []
+
+    def compile_import():
+        with pytest.raises(SpecError, match=r"there is no grammar 'parts\.lark' to import") as caught:
+            COMPILER.compile_lark("start: A\n%import parts.A", import_paths=[tmp_path])
+        errors.append(caught.value)
+
+    thread = threading.Thread(target=compile_import, daemon=True)
+    thread.start()
+    thread.join(timeout=60)
+    assert len(errors) == 1

@@ -10,7 +10,7 @@ import pytest
 
 import guided
 from guided.frontends.common import regular_texts as texts
-from guided.frontends.lark import LarkOptions, read_lark
+from guided.frontends.lark import LarkOptions, lexing, read_lark
 from guided.frontends.lark.lint import lint_lark
 from guided.ir.nodes import Automaton
 from guided.limits import Limits
@@ -154,3 +154,49 @@ def test_conditions_see_only_the_text_of_the_terminal(condition: str, before: in
     except guided.UnsupportedError as caught:
         error = caught.reason
     assert ("at the edge of the terminal" in error) == (width < before or 3 - width < after)
+
+
+CONDITIONS = [
+    "/[abc]{1,4}/ & ~/.*ab.*/ & /.*c.*/",
+    '(/[ab]*/ & /(..)+/) "c"',
+    "(/a{2,5}/ & ~/aaa/) | /b[abc]/",
+    "~(/[ab]*/ | /.*ca.*/) & /.{2,3}/",
+]
+
+
+@pytest.mark.parametrize("terminal", every(2, CONDITIONS))
+def test_conditions_that_stay_are_those_of_automata(terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f'start: (A | B | "ab")+\nA: {terminal}\nB: /a+/ & ~/aa/\n%ignore "c"'
+    automata = COMPILER.compile_lark(text)
+    monkeypatch.setattr(lexing, "_MAX_DETERMINISED_STATES", 0)
+    lexer = read_lark(text, LarkOptions()).lexer
+    assert lexer is not None and not any(isinstance(each.item, Automaton) for each in lexer.terminals[:2])
+    kept, accepted_count = COMPILER.compile_lark(text), 0
+    for length in range(1, 7):
+        for letters in itertools.product("abc", repeat=length):
+            written = "".join(letters)
+            expected = accepts(automata, written)
+            assert accepts(kept, written) == expected, written
+            accepted_count += expected
+    assert accepted_count > 1
+
+
+@pytest.mark.parametrize("terminal", ["{}", '({}) "!"', "{} | /[0-9]+/"])
+def test_the_core_counts_in_terminals_with_conditions(terminal: str) -> None:
+    conditions = ["[a-z]{1,9900}", ".*x.*y.*", ".*q.*", ".*r.*"]
+    grammar = COMPILER.compile_lark(
+        "start: A\nA: " + terminal.format(" & ".join(f"/{condition}/" for condition in conditions))
+    )
+    assert grammar.native.positions < 200
+    end = "!" if "!" in terminal else ""
+    for text in ("xyqr", "qrxy", "qryx", "a" * 9896 + "qrxy", "a" * 9897 + "qrxy", "a" * 9900):
+        assert accepts(grammar, text + end) == all(re.fullmatch(condition, text) for condition in conditions)
+
+
+def test_a_terminal_without_texts_is_found_within_the_limit_on_work() -> None:
+    """The lengths are both even and odd, so no text is found early."""
+    text = 'start: A | "b"\nA: /[a-z]{1,%d}/ & /(..)+/ & /.(..)*/ & ~/.*x.*/'
+    assert not accepts(COMPILER.compile_lark(text % 900), "a")
+    with pytest.raises(guided.LimitExceeded, match="work") as caught:
+        COMPILER.compile_lark(text % 40_000)
+    assert "line 2" in str(caught.value)

@@ -30,6 +30,7 @@ from tests.lexer_support import near, random_grammar, vocabulary_for  # noqa: E4
 from tests.test_lark_language import grammars  # noqa: E402
 from tests.test_library import LONGEST_FOR_EARLEY, NAMES, accepts, by_lark, samples, written  # noqa: E402
 
+COMPILER = guided.GrammarCompiler(guided.Vocabulary([bytes([byte]) for byte in range(256)], eos_token_ids=[256]))
 SEED = os.environ.get("GUIDED_FUZZ_SEED", "0")
 LONGEST = 24  # largest number of characters of a text for the Earley parser
 NO_LALR = {  # only their parses matter
@@ -236,3 +237,24 @@ def test_many_random_grammars_with_a_lexer(rng: random.Random) -> None:
 @given(grammars(), st.randoms(use_true_random=True))
 def test_many_random_grammars_without_a_lexer(text: str, rng: random.Random) -> None:
     judge_random_reading(text, rng)
+
+
+UNUSED = [
+    'r1: B r2\nr2: r1 | "c"', "r1: B r1", "", "r1: B", "r1: r2\nr2: B", "r1: r2 B\nr2: r1", 'r1: "x" r1 B\nr0: r1',
+    'r1: (B "x")* r2\nr2: r1*',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lexer", ["contextual", "basic"])
+@pytest.mark.parametrize("rules", UNUSED)
+def test_unused_terminals_that_may_be_empty_are_refused_where_lark_refuses_them(rules: str, lexer: str) -> None:
+    """The contextual lexer checks the terminals that it tries. The basic lexer checks those of all rules that Lark
+    keeps, such as unused rules that refer to each other."""
+    text = f'start: "a" | "b"\n{rules}\nB: /b*/\n'
+    if (parser := lalr(text, lexer)) is None:
+        with pytest.raises(SpecError, match="terminal B matches the empty string"):
+            COMPILER.compile_lark(text, lexer=lexer)
+        return
+    grammar = COMPILER.compile_lark(text, lexer=lexer)
+    for text in ("", "a", "b", "bb", "c", "x"):
+        assert accepts(grammar, text) == parses(parser, text)

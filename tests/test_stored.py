@@ -8,7 +8,9 @@ import os
 import pickle
 import random
 import warnings
+from collections import OrderedDict
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ import guided
 from guided import CompiledGrammar, GrammarCompiler, GrammarMatcher, Limits
 from guided.describe import describe
 from guided.errors import GuidedError, LimitExceeded, SpecError, VocabularyError
+from guided.frontends.common.plain_values import content_of
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.stored import container as container_module
 from guided.frontends.stored import read_container, write_container
@@ -26,7 +29,6 @@ from guided.frontends.stored.layout import LAYOUT
 from guided.ir import nodes
 from guided.ir.nodes import Alt, Chars, Grammar, MaxTokens, OtherTokens, Ref, Repeat, Seq, Special, Text
 from guided.matching.constraint import value_parser
-from guided.matching.grammar_cache import content_of
 from tests.core_support import EVERY_SPEC, mask_of, vocabulary
 from tests.drawn_grammars import ALPHABETS, grammars
 from tests.specifications import SPECIFICATIONS
@@ -320,9 +322,12 @@ def test_limits():
 
 def test_schemas_that_are_not_json():
     compiler = GrammarCompiler(VOCABULARY)
-    for schema in ({"enum": (1, 2)}, {"enum": [1, 2], "default": (3,)}):
+    for schema in ({"enum": [Decimal(1), 2]}, {"enum": [1, 2], "default": {"a": Decimal("0.1")}}):
         with pytest.raises(SpecError, match="cannot be stored"):
             compiler.compile_json_schema(schema).to_bytes()
+    for schema in ({"enum": (1, 2)}, OrderedDict(enum=[1, 2])):  # stored as JSON
+        data = compiler.compile_json_schema(schema).to_bytes()
+        assert CompiledGrammar.from_bytes(data, VOCABULARY).source == {"enum": [1, 2]}
     schema = {"enum": [1]}
     grammar = compiler.compile_json_schema(schema)
     schema["enum"].append(2)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from guided.automaton import _core
 from guided.automaton.build import Target, add_hint, compile_native
-from guided.errors import LimitExceeded, SpecError, UnsupportedError
+from guided.errors import LimitExceeded, SpecError, UnsupportedError, VocabularyError
 from guided.ir.indentation import Indentation
 from guided.ir.nodes import Grammar, Lexer, Node
 from guided.limits import Limits
@@ -36,6 +36,7 @@ def compile_lexed(
     Raises:
         SpecError: the grammar or a terminal generates nothing, or a terminal is not in the lexer.
         UnsupportedError: the core does not support a terminal's pattern, or a part of the rules.
+        VocabularyError: the vocabulary's tokens cannot write any text of a terminal.
         LimitExceeded: too many states or nodes, or too much work or time; `place` is the terminal or rule.
     """
     names = [terminal.name for terminal in lexer.terminals]
@@ -128,6 +129,9 @@ def _compile_terminal(name: str, item: Node, vocabulary: _core.TokenVocabulary, 
         raise SpecError(f"terminal {name}: {error.message}", hint=error.hint) from None
     except UnsupportedError as error:
         raise UnsupportedError(f"terminal {name}: {error.reason}", hint=error.hint) from None
+    except VocabularyError:
+        message = f"the vocabulary's tokens cannot write any text of terminal {name}"
+        raise VocabularyError(message, hint='remove the terminal, or use semantics="scannerless"') from None
     except LimitExceeded as error:
         error.place = f"terminal {name}"
         raise

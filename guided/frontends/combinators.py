@@ -40,6 +40,7 @@ __all__ = [
     "Part",
     "capture",
     "choice",
+    "copy_schema",
     "gbnf",
     "json_schema",
     "lark",
@@ -296,7 +297,8 @@ def _json_schema(
     source: object,
 ) -> Expr:
     DEFAULTS.with_changes(**options)  # raises an error now if options contradict each other
-    schema_copy, resources, texts = _copy(schema), _copy(copy_registry(registry)), check_documents(documents)
+    schema_copy, resources = copy_schema(schema), copy_schema(copy_registry(registry))
+    texts = check_documents(documents)
 
     def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         effective_options = default_options.with_changes(**options)
@@ -353,7 +355,7 @@ def pattern(elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iter
     return ReadPart(lambda *_: grammar)
 
 
-def _copy(schema: Any) -> Any:
+def copy_schema(schema: Any) -> Any:
     """A copy, so that later changes by the caller have no effect."""
     try:
         return deepcopy(schema)

@@ -24,6 +24,7 @@ from guided.errors import (
     warn_about,
 )
 from guided.frontends.common.end_tokens import EndTokenNamed
+from guided.frontends.common.plain_values import content_of
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.lark.scan import find_token
 from guided.frontends.stored import Tables
@@ -33,7 +34,7 @@ from guided.keywords import to_int
 from guided.limits import Limits
 from guided.matching.compiled import CompiledGrammar, read_compiled
 from guided.matching.gc_pause import gc_paused
-from guided.matching.grammar_cache import GrammarCache, content_of
+from guided.matching.grammar_cache import GrammarCache
 from guided.matching.grammar_folder import GrammarFolder
 from guided.matching.native import NativeCompiler, vocabulary_digest
 from guided.matching.stored import write_specification

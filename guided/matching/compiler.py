@@ -8,12 +8,14 @@ compilers of a vocabulary share its token tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack
 
-from guided.errors import Finding, SpecError, brief
+from guided.errors import Finding, SpecError, UnsupportedError, VocabularyError, brief
 from guided.frontends.choice import choice_to_grammar, read_choices
 from guided.frontends.combinators import Expr
+from guided.frontends.common.plain_values import to_plain_with_content
 from guided.frontends.common.quoted_texts import check_documents
 from guided.frontends.composition import content_of_parts, expr_to_grammar, stored_tables
 from guided.frontends.gbnf import gbnf_to_grammar
@@ -29,7 +31,6 @@ from guided.keywords import keywords_checked
 from guided.matching.cached_compiler import CachedCompiler
 from guided.matching.compile_any import CompileAny
 from guided.matching.compiled import CompiledGrammar
-from guided.matching.grammar_cache import content_of
 from guided.meter import limit_compilation
 
 __all__ = ["GrammarCompiler"]
@@ -77,8 +78,9 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         if isinstance(schema, type):
             return self.compile_type(schema, registry=registry, documents=documents, **options)
-        resources, texts = copy_registry(registry), check_documents(documents)
-        text = schema if isinstance(schema, str) else content_of(schema)
+        schema, text = to_plain_with_content(schema)
+        resources, resource_content = to_plain_with_content(copy_registry(registry))
+        texts = check_documents(documents)
 
         def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding], explain_empty: bool = False) -> Grammar:
@@ -92,7 +94,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
                 text,
                 isinstance(schema, str),
                 schema_options,
-                content_of(resources),
+                resource_content,
                 tuple(texts.items()),
             )
             return self._compile(key, schema, read, why_empty=lambda: read([], True), parts=(schema, resources))
@@ -201,23 +203,31 @@ class GrammarCompiler(CachedCompiler, CompileAny):
 
         Raises:
             SpecError: the grammar is malformed or generates nothing. UnsupportedError: a terminal is not regular, or a
-                part is not supported. VocabularyError: a token that the vocabulary lacks.
+                part is not supported. VocabularyError: the vocabulary lacks a token, or cannot write any output.
         """
-        folders, named_grammars = check_folders(import_paths), check_grammars(grammars)
+        folders, (named_grammars, grammar_contents) = check_folders(import_paths), _read_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, named_grammars, allow_special_tokens)
-        grammar_contents = tuple(
-            (name, content_of(target) if isinstance(target, Mapping) else target)
-            for name, target in named_grammars.items()
-        )
         key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
 
-        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+        def compile_reading(read_options: LarkOptions, schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:
                 return read_lark(text, read_options, self.limits, schema_options, findings)
 
             why_empty = partial(check_not_empty, text, read_options, self.limits, schema_options)
             parts = None if folders else [target for target in named_grammars.values() if isinstance(target, Mapping)]
             return self._compile(("lark", text, key_parts, schema_options), text, read, why_empty, parts=parts)
+
+        def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
+            try:
+                return compile_reading(read_options, schema_options)
+            except VocabularyError as error:
+                if error.token is not None:
+                    raise
+                try:  # the vocabulary may lack the characters of some terminals
+                    alphabet = self._native.find_alphabet()
+                    return compile_reading(replace(read_options, alphabet=alphabet), schema_options)
+                except (SpecError, UnsupportedError):
+                    raise error from None
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
 
@@ -242,7 +252,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         if not isinstance(allow_special_tokens, bool):
             raise TypeError(f"allow_special_tokens must be True or False, not {brief(allow_special_tokens)}")
-        content = spec if isinstance(spec, str) else content_of(spec)
+        spec, content = to_plain_with_content(spec)
 
         def compile_with(schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding], explain_empty: bool = False, defer: bool = False) -> Grammar:
@@ -321,6 +331,16 @@ class GrammarCompiler(CachedCompiler, CompileAny):
             )
 
         return self._compile_with_fallback(compile_with, JsonSchemaOptions.of(**options))
+
+
+def _read_grammars(grammars: Mapping[str, Any] | None) -> tuple[dict[str, Any], tuple[object, ...]]:
+    """The targets of `@name` in a Lark grammar, and their contents for the key of a cache."""
+    named_grammars, contents = dict[str, Any](), list[object]()
+    for name, target in check_grammars(grammars).items():
+        is_schema = isinstance(target, Mapping)
+        named_grammars[name], content = to_plain_with_content(target) if is_schema else (target, target)
+        contents.append((name, is_schema, content))
+    return named_grammars, tuple(contents)
 
 
 def _single_rule(node: Any) -> Grammar:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from guided.automaton import _core
 from guided.matching.compiled import CompiledGrammar
 
-__all__ = ["GrammarCache", "content_of"]
+__all__ = ["GrammarCache"]
 
 _ENTRIES_PER_INSERTION: Final = 4  # entries measured per insertion
 
@@ -129,11 +129,3 @@ class _Entry:
     grammar: CompiledGrammar
     weight: int = 0
     is_dropped: bool = False
-
-
-def content_of(value: object) -> object:
-    """A cache key for a value: equal only for equal values of equal types. An unhashable key prevents caching."""
-    try:
-        return repr(value)
-    except (RecursionError, ValueError):  # too deep, or an integer too long: the front end reports it
-        return []

@@ -26,7 +26,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import stat
 import sys
 import threading
 import unicodedata
@@ -41,6 +40,7 @@ from time import time
 from typing import Final
 
 from guided.errors import OptionError, SpecError, brief, find_caller
+from guided.files.regular_file import open_regular_file
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.stored import FORMAT, check_json
 from guided.keywords import check_path
@@ -186,12 +186,10 @@ class GrammarFolder:
 
 
 def _read_file(path: Path) -> bytes:
-    """The bytes of a regular file that anyone may have written; "" if it is something else, or too large."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe's reader would wait
-    with open(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        is_usable = stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_FILE_BYTES
-        return file.read(status.st_size) if is_usable else b""
+    """The bytes of a file that anyone may have written; "" if it is too large. Raises OSError if it is not a file."""
+    with open_regular_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return file.read(size) if size <= _MAX_FILE_BYTES else b""
 
 
 def _is_plain(key: object) -> bool:

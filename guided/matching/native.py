@@ -25,6 +25,8 @@ from guided.frontends.common.end_tokens import end_at_tokens
 from guided.frontends.common.left_recursion import check_regions
 from guided.frontends.stored import Tables
 from guided.ir import EMPTY, Alt, Grammar, Node, Special
+from guided.ir.encodings import UTF8
+from guided.ir.ranges import Ranges, charset, intersect, merge, union
 from guided.limits import Limits
 from guided.vocabulary import Vocabulary
 
@@ -125,6 +127,23 @@ class NativeCompiler:
         if isinstance(grammar, Grammar) and grammar.lexer is not None:
             return compile_lexed(grammar, grammar.lexer, self.native, limits)
         return compile_native(grammar, self._target, limits)
+
+    def find_alphabet(self) -> Ranges:
+        """The characters whose bytes all occur in the vocabulary's tokens."""
+        live_bytes = set(b"".join(filter(None, self.vocabulary.tokens)))
+        out: list[Ranges] = []
+        for form in UTF8.forms:
+            ranges: Ranges = ((0, 0),)
+            for digit in form.digits:
+                values = [
+                    span.value + (byte - span.low) * span.step
+                    for span in digit
+                    for byte in live_bytes.intersection(range(span.low, span.high + 1))
+                ]
+                steps = merge((value, value) for value in values)
+                ranges = tuple((low + least, high + most) for low, high in ranges for least, most in steps)
+            out.append(intersect(charset(ranges), form.ranges))
+        return union(out)
 
     def compile_stored(self, tables: Tables, number: int, limits: Limits) -> CompiledTable | None:
         """Compile a stored grammar from its tables; None: the core cannot, so the caller must read its IR."""

@@ -11,6 +11,7 @@ known to lead to a text.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -18,6 +19,7 @@ from guided.frontends.regex.derivatives import EMPTY_LANGUAGE, Terms
 from guided.frontends.regex.leftmost_match import count_positions
 from guided.frontends.regex.tree import Tree
 from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
+from guided.meter import STEP, spend
 
 __all__ = ["MAX_UNROLLED_POSITIONS", "Edges", "TextAutomaton", "has_no_dead_ends", "keeps_counts"]
 
@@ -76,6 +78,25 @@ class TextAutomaton:
         or complements.
         """
         return state != EMPTY_LANGUAGE if self._automaton is None else state in self._live_states
+
+    def has_text(self) -> bool:
+        """Whether there is a text. Raises LimitExceeded if finding one takes too much work.
+
+        Short texts are found breadth-first, and long texts depth-first, so the search alternates.
+        """
+        todo = deque([self.start])
+        seen, steps = {self.start}, 0
+        while todo:
+            spend(STEP)
+            steps += 1
+            state = todo.pop() if steps % 2 else todo.popleft()
+            if self.accepts(state):
+                return True
+            for _, _, target in self.edges(state):
+                if target not in seen:
+                    seen.add(target)
+                    todo.append(target)
+        return False
 
     def longest_match(self, text: str) -> int:
         """The length of the longest prefix of a text that the node generates; 0 if there is none."""

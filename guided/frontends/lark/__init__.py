@@ -33,6 +33,7 @@ from guided.frontends.common.left_recursion import find_left_recursive, recursio
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.nodes import Grammar, Lexer
+from guided.ir.ranges import Ranges
 from guided.keywords import read_items
 from guided.limits import Limits
 from guided.meter import limit_compilation
@@ -79,6 +80,8 @@ class LarkOptions:
         grammars: the grammars for `@name`: name -> a Lark grammar, a JSON Schema as a dict, or a specification.
         allow_special_tokens: whether the grammar may refer to tokens of the vocabulary. Set it to False for untrusted
             grammars.
+        alphabet: the characters that the vocabulary can write; None: all. A grammar with a lexer is then exact for
+            texts of them only.
     """
 
     start: str = "start"
@@ -88,6 +91,7 @@ class LarkOptions:
     postlex: object = None
     grammars: Mapping[str, Any] = field(default_factory=dict)
     allow_special_tokens: bool = False
+    alphabet: Ranges | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.start, str):
@@ -200,7 +204,8 @@ def _read(
         grammar = build_scannerless_grammar(loaded_grammar, limits)
     else:
         indentation = None if options.postlex is None else read_indenter(options.postlex)
-        rules, lexer = add_lexer(loaded_grammar, indentation, options.lexer == "contextual", limits)
+        is_contextual = options.lexer == "contextual"
+        rules, lexer = add_lexer(loaded_grammar, indentation, is_contextual, limits, options.alphabet)
         grammar = replace(rules, lexer=lexer)
     for rule in find_left_recursive(grammar):
         error = recursion_error(grammar.origins[rule])

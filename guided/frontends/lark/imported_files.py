@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import Any
 
 from guided.errors import LimitExceeded, SpecError
+from guided.files.regular_file import open_regular_file
 from guided.limits import Limits
 
 from .sources import Source, Span
@@ -41,7 +43,7 @@ class ImportedFiles:
         for folder in [*self.import_paths, *([base] if isinstance(base, str) else [])]:
             file = os.path.join(folder, name)
             try:
-                with open(file, encoding="utf-8") as stream:
+                with TextIOWrapper(open_regular_file(file), encoding="utf-8") as stream:
                     text = stream.read(self.limits.spec_length + 1)
             except OSError:
                 continue

@@ -9,20 +9,24 @@ whole string. If a lexeme of the expression equals the string, and the parser ca
 becomes this terminal. If the expression has all flags of the string, the lexer does not try the string separately.
 
 Source: lark/lexer.py, `BasicLexer` and `_create_unless`. Cost: each terminal is determinised once, unless it has large
-counts. Each regular expression is matched against each string terminal of the same priority.
+counts or needs many states. Each regular expression is matched against each string terminal of the same priority.
 """
 
 from __future__ import annotations
 
 import re._parser as parser  # type: ignore[import-not-found]
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.common.regular_texts import TextAutomaton, has_no_dead_ends, keeps_counts
-from guided.frontends.lark.dialect.expressions import determinise
+from guided.frontends.lark.dialect.expressions import determinise, make_size_error
+from guided.frontends.regex.algebra import conj
 from guided.frontends.regex.derivatives import TooLarge
 from guided.ir.indentation import Indentation
-from guided.ir.nodes import EPSILON, Alt, Grammar, Keyword, Lexer, Node, Ref, Repeat, Seq, Special, Terminal
+from guided.ir.nodes import EPSILON, Alt, Chars, Grammar, Keyword, Lexer, Node, Ref, Repeat, Seq, Special, Terminal
+from guided.ir.ranges import Ranges
 from guided.limits import Limits
 from guided.meter import spend
 
@@ -37,17 +41,71 @@ __all__ = ["add_lexer"]
 
 _MAX_TERMINALS: Final = 5_000
 _MAX_SHORTEST_TEXT: Final = 20_000
+_MAX_DETERMINISED_STATES: Final = 1_000
 
 
 def add_lexer(
-    loaded_grammar: LoadedGrammar, indentation: Indentation | None, contextual: bool, limits: Limits
+    loaded_grammar: LoadedGrammar,
+    indentation: Indentation | None,
+    contextual: bool,
+    limits: Limits,
+    alphabet: Ranges | None = None,
 ) -> tuple[Grammar, Lexer]:
     """See the module docstring.
 
+    `alphabet`: the characters that the vocabulary can write; None: all. The result is exact for texts of them only. It
+    lacks terminals that can match none of these texts, but the other terminals are tried where Lark tries them.
+
     Raises:
-        SpecError: a terminal matches the empty string. UnsupportedError: a lexer does not support a part or option.
+        SpecError: a terminal matches the empty string. UnsupportedError: a lexer does not support a part or option, or
+            the alphabet lacks a terminal of a grammar without an LALR(1) table.
         SpecError, UnsupportedError, LimitExceeded: see `build_terminal_node`.
     """
+    _check_support(loaded_grammar, indentation)
+    rules: Rules = loaded_grammar.rules
+    if contextual:  # Lark's contextual lexer neither tries nor checks the terminals of other rules
+        rules = _find_reachable_rules(rules, loaded_grammar.start)
+    always_tried = frozenset(loaded_grammar.ignored_terminals) | (
+        {indentation.newline} if indentation is not None else set()
+    )
+    used_names = always_tried | {
+        name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
+    }
+    if len(used_names) > _MAX_TERMINALS:
+        hint = 'write one regular expression for many texts, or use semantics="scannerless"'
+        raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
+    terminals, texts = _build_terminals(
+        loaded_grammar,
+        [loaded_grammar.terminals[name] for name in used_names & loaded_grammar.terminals.keys()],
+        limits,
+        alphabet,
+    )
+    empty_terminals = (used_names & loaded_grammar.terminals.keys()) - {each.name for each in terminals}
+    if indentation is not None and indentation.newline in empty_terminals:
+        empty_terminals |= {indentation.indent, indentation.dedent}
+    if empty_terminals:
+        rules = remove_terminals(rules, empty_terminals)
+    marks = (
+        mark_positions(rules, loaded_grammar.start, terminals, always_tried, texts) if contextual else Marks({}, {}, {})
+    )
+    if alphabet is not None and empty_terminals and contextual and not marks.rows:
+        reason = "without Lark's table, the terminals that are tried are those of rules that the vocabulary can write"
+        raise UnsupportedError(reason, hint='use semantics="scannerless", or lexer="basic"')
+    nodes = _build_nodes(rules, marks)
+    origins = {name: describe_origin(loaded_grammar, name) for name in rules}
+    start = loaded_grammar.start
+    if mark := marks.by_item.get(FIRST):
+        start = mark
+        nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
+        origins[start] = origins[loaded_grammar.start]
+    rows = marks.rows if indentation is None else {}  # rows lack the states that an INDENT or DEDENT enters
+    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
+    regions = {name: region for name, region in loaded_grammar.regions.items() if name in rules}
+    return Grammar(nodes, start, origins, regions=regions), lexer
+
+
+def _check_support(loaded_grammar: LoadedGrammar, indentation: Indentation | None) -> None:
+    """Raise an error if a lexer does not support a part or option of the grammar."""
     if loaded_grammar.start not in loaded_grammar.rules:
         raise SpecError(f"the rule {loaded_grammar.start!r} generates nothing", text=loaded_grammar.text)
     for name in loaded_grammar.parts:
@@ -67,37 +125,19 @@ def add_lexer(
     if not (loaded_grammar.initial_skip and loaded_grammar.final_skip) or loaded_grammar.skip_once:
         reason = "a lexer skips any number of ignored terminals everywhere, but the grammar has options against this"
         raise UnsupportedError(reason, hint='use semantics="scannerless", or remove the options')
-    rules: Rules = loaded_grammar.rules
-    always_tried = frozenset(loaded_grammar.ignored_terminals) | (
-        {indentation.newline} if indentation is not None else set()
-    )
-    used_names = always_tried | {
-        name for each in rules.values() for symbols in each for name, is_term in symbols if is_term
-    }
-    if len(used_names) > _MAX_TERMINALS:
-        hint = 'write one regular expression for many texts, or use semantics="scannerless"'
-        raise LimitExceeded("nodes", len(used_names), _MAX_TERMINALS, fixed=True, hint=hint)
-    terminals, texts = _build_terminals(
-        loaded_grammar,
-        [loaded_grammar.terminals[name] for name in used_names & loaded_grammar.terminals.keys()],
-        limits,
-    )
-    empty_terminals = (used_names & loaded_grammar.terminals.keys()) - {each.name for each in terminals}
-    if empty_terminals:
-        rules = remove_terminals(rules, empty_terminals)
-    marks = (
-        mark_positions(rules, loaded_grammar.start, terminals, always_tried, texts) if contextual else Marks({}, {}, {})
-    )
-    nodes = _build_nodes(rules, marks)
-    origins = {name: describe_origin(loaded_grammar, name) for name in rules}
-    start = loaded_grammar.start
-    if mark := marks.by_item.get(FIRST):
-        start = mark
-        nodes[start] = Seq((Repeat(Special(mark), 0, 1), Ref(loaded_grammar.start)))
-        origins[start] = origins[loaded_grammar.start]
-    rows = marks.rows if indentation is None else {}  # rows lack the states that an INDENT or DEDENT enters
-    lexer = Lexer(terminals, frozenset(loaded_grammar.ignored_terminals), indentation, marks.contexts, contextual, rows)
-    return Grammar(nodes, start, origins, regions=loaded_grammar.regions), lexer
+
+
+def _find_reachable_rules(rules: Rules, start: str) -> Rules:
+    """The rules that the start rule reaches, in their order."""
+    todo = {start: None}
+    out: dict[str, Sequence[Sequence[tuple[str, bool]]]] = {}
+    while todo:
+        name, _ = todo.popitem()
+        spend()
+        out[name] = rules[name]
+        for symbols in rules[name]:
+            todo |= {symbol: None for symbol, is_term in symbols if not is_term and symbol not in out}
+    return {name: out[name] for name in rules if name in out}
 
 
 def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
@@ -122,24 +162,25 @@ def _build_nodes(rules: Rules, marks: Marks) -> dict[str, Node]:
 
 
 def _build_terminals(
-    loaded_grammar: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits
+    loaded_grammar: LoadedGrammar, terminals: list[LoadedTerminal], limits: Limits, alphabet: Ranges | None
 ) -> tuple[tuple[Terminal, ...], dict[str, TerminalTexts]]:
-    """(the terminals in the lexer's order, the texts of each terminal). Terminals that match no text are omitted."""
-    nodes = dict[str, Node]()
+    """(the terminals in the lexer's order, the texts of each terminal). Terminals that match no text of the alphabet
+    are omitted.
+    """
+    nodes, texts = dict[str, Node](), dict[str, TerminalTexts]()
     for each in sorted(terminals, key=lambda each: each.name):
         spend()
         node = build_named_terminal(loaded_grammar, each.name, limits)
-        if has_no_dead_ends(node) and keeps_counts(node):
-            nodes[each.name] = node
-            continue
+        label = f"terminal {each.label or each.name}"
         try:
-            automaton = determinise(node, f"terminal {each.label or each.name}")
+            simplified = _simplify(node, label)
+            if alphabet is not None and _simplify(conj(node, Repeat(Chars(alphabet), 0, None)), label) is None:
+                continue
         except GuidedError as error:
             raise loaded_grammar.locate(error, each.name) from None
-        if any(accepts for accepts, _ in automaton.states):
-            nodes[each.name] = automaton
+        if simplified is not None:
+            nodes[each.name], texts[each.name] = simplified
     terminals = [each for each in terminals if each.name in nodes]  # the lexer never finds terminals without texts
-    texts = {name: make_texts(node) for name, node in nodes.items()}
     length_bounds = {each.name: _find_length_bounds(each, nodes[each.name]) for each in terminals}
     for each in terminals:
         spend()
@@ -164,6 +205,28 @@ def _build_terminals(
         )
         out.append(Terminal(each.name, nodes[each.name], keywords, describe_origin(loaded_grammar, each.name)))
     return tuple(out), texts
+
+
+def _simplify(node: Node, name: str) -> tuple[Node, TerminalTexts] | None:
+    """A node with the same texts, and these texts; None: there are none.
+
+    The node is an automaton if it has few states. Otherwise it remains as it is: the core counts repetitions, and may
+    need far fewer states.
+
+    Raises:
+        UnsupportedError: it takes too many states to find a text. The message refers to the node as `name`.
+        LimitExceeded: it takes too much work.
+    """
+    if not (has_no_dead_ends(node) and keeps_counts(node)):
+        with suppress(UnsupportedError):
+            automaton = determinise(node, name, _MAX_DETERMINISED_STATES)
+            has_text = any(accepts for accepts, _ in automaton.states)
+            return (automaton, make_texts(automaton)) if has_text else None
+    try:
+        texts = TextAutomaton(node)
+        return (node, texts) if has_no_dead_ends(node) or texts.has_text() else None
+    except TooLarge as error:
+        raise make_size_error(name, error) from None
 
 
 def _find_whole_matches(

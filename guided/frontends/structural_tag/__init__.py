@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from guided.errors import Finding, LimitExceeded, SpecError, UnsupportedError, brief
-from guided.frontends.combinators import Expr, ReadPart
+from guided.frontends.combinators import Expr, ReadPart, copy_schema
+from guided.frontends.common.plain_values import to_plain
 from guided.frontends.composition import expr_to_grammar
 from guided.frontends.json_schema.documents.source_spans import locate
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
@@ -64,7 +65,7 @@ def structural_tag_to_grammar(
         UnsupportedError: a part is not supported. LimitExceeded: it is too long, nests too deeply or has a part that is
             too large.
     """
-    limits = Limits() if limits is None else limits
+    limits, spec = Limits() if limits is None else limits, to_plain(spec)
     defer = defer and limits.are_at_least_default  # a part might exceed smaller limits, which must be reported now
     try:
         with limit_compilation(limits, work=False):
@@ -96,11 +97,11 @@ def structural_tag(
             f"a structural tag is an object or JSON text, not {brief(spec)}",
             hint='write {"type": "structural_tag", "format": {...}}',
         )
-    names = frozenset(read_items("special_tokens", special_tokens))
+    names, own_spec = frozenset(read_items("special_tokens", special_tokens)), copy_schema(spec)
 
     def read(limits: Limits, default_options: JsonSchemaOptions, findings: list[Finding]) -> Grammar:
         return structural_tag_to_grammar(
-            spec,
+            own_spec,
             default_options,
             allow_special_tokens=allow_special_tokens,
             special_tokens=names,

@@ -31,6 +31,7 @@ __all__ = [
     "determinise",
     "exclude_text",
     "keep_shortest_matches",
+    "make_size_error",
     "read_counts",
     "read_range_ends",
 ]  # fmt: skip
@@ -278,10 +279,14 @@ def determinise(node: Node, name: str, max_states: int = _MAX_STATES) -> Automat
                 edges += [(low, high, numbers[target]) for low, high in ranges]
             states.append((terms.nullable[term], tuple(sorted(edges))))
     except TooLarge as error:
-        raise UnsupportedError(
-            f"{name} needs more than {error.limit} {error.unit}", hint="bound its repetitions by smaller counts"
-        ) from None
+        raise make_size_error(name, error) from None
     return Automaton(tuple(states))
+
+
+def make_size_error(name: str, error: TooLarge) -> UnsupportedError:
+    """The error for a node that is too large. The message refers to the node as `name`."""
+    message = f"{name} needs more than {error.limit} {error.unit}"
+    return UnsupportedError(message, hint="bound its repetitions by smaller counts")
 
 
 def keep_shortest_matches(node: Node, name: str) -> Automaton:
