@@ -217,3 +217,15 @@ def test_the_prompt_does_not_depend_on_the_order_of_results(name: str) -> None:
         for order in permutations(results)
     ]
     assert len(set(prompts)) == 1 and re.findall("qz[0-9]", prompts[0]) == ["qz0", "qz1", "qz2"]
+
+
+@pytest.mark.parametrize("first_has_id", [True, False])
+def test_results_without_ids_belong_to_unanswered_calls(first_has_id: bool) -> None:
+    """Some calls have ids, and others do not; each result has the id of its call."""
+    ids = ["toolu_a", None] if first_has_id else [None, "toolu_a"]
+    calls = [call(id, name) for id, name in zip(ids, ("look", "find"), strict=True)]
+    results = [result(id, name.upper(), name) for id, name in zip(ids, ("look", "find"), strict=True)]
+    for order in permutations(results):
+        out = rewrite_ids(to_plain_messages([calling(*calls), *order], ""), SHORT_IDS)
+        new_ids = {each["function"]["name"]: each["id"] for each in out[0]["tool_calls"]}
+        assert {message["name"]: message["tool_call_id"] for message in out[1:]} == new_ids

@@ -114,6 +114,15 @@ def test_calls_that_end_with_an_end_token(ends: tuple[str, ...], choice: str, pa
             assert accepts(grammar, ids[:first])
 
 
+def test_a_call_whose_name_begins_another_ends_with_its_end_token() -> None:
+    """It is known only at the end that the name is complete, so the call begins and ends there."""
+    functions = [{"type": "function", "function": {"name": name}} for name in ("f", "f2")]
+    reader = guided.tool_style("glm_4_7").reader(functions, end_tokens=["</tool_call>"])
+    reader.parts("<tool_call>f")
+    reader.finish()
+    assert [(call.name, call.complete) for call in reader.calls] == [("f", True)]
+
+
 def test_only_a_call_without_its_end_token_is_complete() -> None:
     begin = '<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{"city": "Os'
     for text, ends, complete in (

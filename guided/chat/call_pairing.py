@@ -13,8 +13,8 @@ linear in the messages, except for sorting.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guided.frontends.structural_tag.call_ids import CallIds
@@ -55,8 +55,9 @@ def rewrite_ids(messages: Sequence[_Json], form: Pattern, *, restarts: bool = Fa
         form: the form of ids.
         restarts: whether the ids are the numbers of the calls in their message, whatever ids the caller gave them.
 
-    A result without an id belongs to the next call of the message before it. A result whose call is missing keeps an id
-    of the form; another id becomes a new one if `name`, or the form, determines it.
+    A result without an id belongs to the next unanswered call of the message before it, if possible to one without an
+    id. A result whose call is missing keeps an id of the form; another id becomes a new one if `name`, or the form,
+    determines it.
     """
     writer, out = _IdWriter(form, restarts), list[_Json]()
     for message in messages:
@@ -73,7 +74,8 @@ class _IdWriter:
         self._form, self._restarts, self._ids = form, restarts, CallIds(form)
         self._made_ids = set[str]()
         self._new_ids: dict[str, deque[str]] = {}  # the caller's id -> ids of the latest message with this id
-        self._unnamed: Iterator[str] = iter(())  # ids of the latest calls, for results without an id
+        # The ids of the latest calls that have no result yet. Calls to which the caller gave no id come first.
+        self._unanswered = OrderedDict[str, None]()
 
     def write_calls(self, calls: Sequence[Mapping[str, Any]]) -> list[_Json]:
         ids = CallIds(self._form) if self._restarts else self._ids
@@ -85,13 +87,19 @@ class _IdWriter:
             new_ids.setdefault(id, deque()).append(new_id)
             out.append({**call, "id": new_id})
         self._new_ids |= new_ids
-        self._unnamed = iter([call["id"] for call in out])
+        has_id = [bool(_get_id(call, "id")) for call in calls]
+        self._unanswered = OrderedDict(
+            (call["id"], None)
+            for wanted in (False, True)
+            for call, had in zip(out, has_id, strict=True)
+            if had is wanted
+        )
         return out
 
     def write_result(self, message: _Json) -> _Json:
         id, name = _get_id(message, "tool_call_id"), message.get("name")
         if not id:
-            new_id = next(self._unnamed, "")
+            new_id = next(iter(self._unanswered), "")
         elif id in self._new_ids:  # calls of one message with the same id have their results in the same order
             ids = self._new_ids[id]
             new_id = ids.popleft() if len(ids) > 1 else ids[0]
@@ -100,6 +108,7 @@ class _IdWriter:
             self._new_ids[id] = deque((new_id,))
         else:
             new_id = ""
+        self._unanswered.pop(new_id, None)
         return {**message, "tool_call_id": new_id} if new_id else message
 
     def _choose(self, id: str, name: str) -> str:

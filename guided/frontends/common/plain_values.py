@@ -79,6 +79,8 @@ def _is_plain(value: Any) -> bool | None:
     pending = [value]
     for item in pending:  # grows during the loop
         kind = type(item)
+        if kind is str:
+            continue
         if kind is dict:
             for name in item:  # much faster than all(...)
                 if type(name) is not str:

@@ -206,11 +206,9 @@ class CallReader:
         an end token is missing is complete.
         """
         self._is_finished = True
-        arguments = self._current_arguments
-        if arguments is not None and arguments.may_end and (end := self._end_before_token.fullmatch(self._buffer)):
-            self._end_call(arguments, end)
+        self._end_before_end_token()
         while self._current_arguments is None and self._read_next():
-            pass
+            self._end_before_end_token()
         if self._current_arguments is None:
             self._emit_text(self._buffer)
             self._buffer = ""
@@ -321,6 +319,12 @@ class CallReader:
             return False
         self._end_call(self._current_arguments, end_match)
         return True
+
+    def _end_before_end_token(self) -> None:
+        """End the current call if only an end token is missing."""
+        arguments = self._current_arguments
+        if arguments is not None and arguments.may_end and (end := self._end_before_token.fullmatch(self._buffer)):
+            self._end_call(arguments, end)
 
     def _end_call(self, arguments: Arguments, end_match: re.Match[str]) -> None:
         """End the current call, at the end that matches in the buffer."""
