@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import permutations
 from typing import Any
 
@@ -22,6 +23,7 @@ from guided.chat import ChatTemplate, Conversation
 from guided.chat.call_pairing import rewrite_ids, sort_results
 from guided.chat.compiled import compile_template
 from guided.chat.conversation import convert_arguments, to_plain_messages
+from guided.errors import GuidedError
 from guided.frontends.structural_tag.call_ids import SHORT_IDS
 from guided.frontends.structural_tag.markup import Markup, Pattern
 from tests.derived_support import PUBLISHED
@@ -229,3 +231,20 @@ def test_results_without_ids_belong_to_unanswered_calls(first_has_id: bool) -> N
         out = rewrite_ids(to_plain_messages([calling(*calls), *order], ""), SHORT_IDS)
         new_ids = {each["function"]["name"]: each["id"] for each in out[0]["tool_calls"]}
         assert {message["name"]: message["tool_call_id"] for message in out[1:]} == new_ids
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES.keys() & PUBLISHED.keys()))
+@pytest.mark.parametrize("left_out", [("description",), ("parameters",), ("description", "parameters")])
+@pytest.mark.parametrize("is_null", [False, True])
+def test_tools_need_no_description_and_no_parameters(name: str, left_out: Sequence[str], is_null: bool) -> None:
+    """Both are optional in OpenAI's API. A template that needs them gets empty ones."""
+    rest = {key: value for key, value in TOOLS[0]["function"].items() if key not in left_out}
+    function = rest | (dict.fromkeys(left_out) if is_null else {})
+    conversation = Conversation([{"role": "user", "content": "q"}], tools=[{"type": "function", "function": function}])
+    text = template(name).text(conversation)
+    assert "look" in text
+    with suppress(GuidedError):
+        rendered = compile_template(TEMPLATES[name]).render(
+            messages=conversation.messages, tools=conversation.tools, add_generation_prompt=True, **TOKENS
+        )
+        assert text == rendered

@@ -47,7 +47,13 @@ from guided.chat.derived_style import derive_tool_style
 from guided.chat.sources import read_named_templates
 from guided.chat.tagged_text import join_tagged, tag_text
 from guided.chat.tokens import encode_rendered, make_names_pattern
-from guided.chat.tool_messages import add_system_prompt, add_tool_prompt, default_system, write_tools_as_text
+from guided.chat.tool_messages import (
+    add_system_prompt,
+    add_tool_prompt,
+    complete_tool,
+    default_system,
+    write_tools_as_text,
+)
 from guided.errors import GuidedError, brief
 from guided.frontends.structural_tag.call_ids import SHORT_IDS
 from guided.frontends.structural_tag.markup import Markup
@@ -169,7 +175,7 @@ class ChatTemplate:
                 self._rewrite_ids(messages, template), as_text=template.arguments_are_text
             )
             try:
-                text = template.render(messages=template_messages, tools=tools or None, **template_variables)
+                text = _render_tools(template, tools, {"messages": template_messages, **template_variables})
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
                 if self.style is None or not any(len(message.get("tool_calls", ())) > 1 for message in messages):
                     raise
@@ -326,6 +332,19 @@ def _mark_continuation(message: Mapping[str, Any], chat: Conversation) -> dict[s
         last = {**content[-1], "text": content[-1]["text"] + _CONTINUATION_MARK}
         return {**message, "content": [*content[:-1], last]}
     raise GuidedError("continue_final_message needs a last message with text content")
+
+
+def _render_tools(template: CompiledTemplate, tools: list[Any], variables: Mapping[str, Any]) -> str:
+    """The output of a template. If it cannot render tools without a description or parameters, which are optional in
+    OpenAI's API, they get empty ones.
+    """
+    try:
+        return template.render(tools=tools or None, **variables)
+    except GuidedError as error:
+        complete_tools = [complete_tool(tool) for tool in tools]
+        if type(error) is not GuidedError or complete_tools == tools:
+            raise
+        return template.render(tools=complete_tools, **variables)
 
 
 def _cut_at_continuation_mark(text: str) -> str:

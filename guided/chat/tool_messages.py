@@ -19,7 +19,7 @@ from guided.chat.tagged_text import join_tagged, tag_text
 from guided.frontends.structural_tag.tool_prompts import Piece, tool_instructions, write_calls
 from guided.frontends.structural_tag.tool_styles import ToolStyle
 
-__all__ = ["add_system_prompt", "add_tool_prompt", "default_system", "write_tools_as_text"]
+__all__ = ["add_system_prompt", "add_tool_prompt", "complete_tool", "default_system", "write_tools_as_text"]
 
 _DEFAULT_SYSTEM: Final = re.compile(r"'<\|im_start\|>system(?:\n|\\n)([^<{}']*)<\|im_end\|>")
 
@@ -28,6 +28,15 @@ def default_system(template: str) -> str:
     """The default system message of a ChatML template, or "" if it cannot be determined."""
     match = _DEFAULT_SYSTEM.search(template)
     return match.group(1).replace("\\n", "\n") if match else ""
+
+
+def complete_tool(tool: Any) -> Any:
+    """The tool with an empty description and empty parameters, if it has none. Other values remain as they are."""
+    if not isinstance(tool, Mapping) or not isinstance(function := tool.get("function"), Mapping):
+        return tool
+    given = {key: value for key, value in function.items() if value is not None}
+    defaults = {"description": "", "parameters": {"type": "object", "properties": {}}}
+    return {**tool, "function": {**function, **defaults, **given}}
 
 
 def add_system_prompt(
