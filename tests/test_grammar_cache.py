@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,3 +213,18 @@ def test_a_part_does_not_follow_later_changes() -> None:
     part = guided.structural_tag(spec)
     spec["format"]["elements"].clear()
     assert accepts(compiler.compile(part), '<0>"a"')
+
+
+def test_changed_imported_files_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lark", reason="lark is not installed")
+    compiler, text = guided.GrammarCompiler(VOCABULARY), "start: WORD\n%import .words.WORD"
+    (tmp_path / "below").mkdir()
+    (tmp_path / "words.lark").write_text('WORD: "one"')
+    first = compiler.compile_lark(text, import_paths=[tmp_path])
+    assert compiler.compile_lark(text, import_paths=[tmp_path]).native is first.native
+    (tmp_path / "words.lark").write_text('WORD: "other"')
+    assert accepts(compiler.compile_lark(text, import_paths=[tmp_path]), "other")
+    monkeypatch.setattr("guided.frontends.lark.imported_files._MAX_ENTRIES", 1)  # too many files: nothing is cached
+    second = compiler.compile_lark(text, import_paths=[tmp_path])
+    assert accepts(second, "other")
+    assert compiler.compile_lark(text, import_paths=[tmp_path]).native is not second.native

@@ -141,7 +141,6 @@ TOKENS = [
     ("lark", 'start: "<|nope|>" <|nope|>', "<|nope|>", "or the id", 'start: "<|nope|>" ', "<|nope|>"),
     ("lark", 'start: "a" <tol> // <tol>', "<tol>", "did you mean <tool>?", 'start: "a" ', "<tol>"),
     ("lark", 'start: "a"\n | <[1,300-305]>', 300, "name the token", 'start: "a"\n | ', "<[1,300-305]>"),
-    ("lark", "start: <[256]>", 256, "leave it out", "start: ", "<[256]>"),
     ("lark", 'start: %lark { start: "a" <nope> }', "<nope>", "or the id", 'start: %lark { start: "a" ', "<nope>"),
     ("gbnf", 'root ::= "a" # <tol>\n | <tol>', "<tol>", "did you mean <tool>?", 'root ::= "a" # <tol>\n | ', "<tol>"),
     ("gbnf", "root ::= <[300]>", 300, "name the token", "root ::= ", "<[300]>"),

@@ -22,6 +22,7 @@ from guided.frontends.gbnf import gbnf_to_grammar
 from guided.frontends.json_schema import json_schema_to_grammar
 from guided.frontends.json_schema.options import JsonSchemaKeywords, JsonSchemaOptions, copy_registry
 from guided.frontends.lark import LarkOptions, check_folders, check_grammars, check_not_empty, read_lark
+from guided.frontends.lark.imported_files import state_of_folders
 from guided.frontends.pattern import pattern_to_grammar, read_characters, read_elements
 from guided.frontends.python_types.type_schema import type_to_schema
 from guided.frontends.regex import Classes, parse_regex
@@ -207,7 +208,8 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         """
         folders, (named_grammars, grammar_contents) = check_folders(import_paths), _read_grammars(grammars)
         read_options = LarkOptions(start, semantics, lexer, folders, postlex, named_grammars, allow_special_tokens)
-        key_parts = (start, semantics, lexer, folders, postlex, grammar_contents, allow_special_tokens)
+        contents = grammar_contents, state_of_folders(folders)
+        key_parts = (start, semantics, lexer, folders, postlex, *contents, allow_special_tokens)
 
         def compile_reading(read_options: LarkOptions, schema_options: JsonSchemaOptions) -> CompiledGrammar:
             def read(findings: list[Finding]) -> Grammar:

@@ -6,9 +6,10 @@ Safety: a grammar may be untrusted. It can import only the files that come with 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, Final
 
 from guided.errors import LimitExceeded, SpecError
 from guided.files.regular_file import open_regular_file
@@ -16,7 +17,9 @@ from guided.limits import Limits
 
 from .sources import Source, Span
 
-__all__ = ["ImportedFiles", "format_file_name", "get_folder"]
+__all__ = ["ImportedFiles", "format_file_name", "get_folder", "state_of_folders"]
+
+_MAX_ENTRIES: Final = 1000  # the limit on the files and folders whose state is part of a cache key
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,28 @@ class ImportedFiles:
             hint = "imports are searched in Lark's own grammars and in import_paths=[...]"
             raise source.error(SpecError(f"there is no grammar {name!r} to import"), span, hint) from None
         return result
+
+
+def state_of_folders(folders: Sequence[str]) -> object:
+    """A part of a cache key: the grammars in the folders, with their sizes and times of modification. It is unhashable,
+    which prevents caching, if there are too many files.
+    """
+    state, pending, count = list[object](), list(folders), 0
+    for folder in pending:  # grows during the loop
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > _MAX_ENTRIES:
+                        return []
+                    if entry.is_dir():
+                        pending.append(entry.path)
+                    elif entry.name.endswith(".lark"):
+                        status = entry.stat()
+                        state.append((entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
+        except OSError:  # imports do not find the files of this folder either
+            continue
+    return tuple(sorted(map(repr, state)))
 
 
 def format_file_name(file: Any) -> str:
