@@ -201,7 +201,7 @@ def test_options_out_of_their_range_are_the_clients(options):
         ("/v1/completions", {**PROMPT, "json_schema": {}}, "json_schema", "invalid_specification"),
         ("/v1/completions", {**PROMPT, "grammar": "json"}, "grammar", "invalid_specification"),
         ("/v1/completions", {**PROMPT, "lark": "start: <nope>"}, "lark", "invalid_specification"),
-        ("/v1/completions", {**PROMPT, "lark": "start: <[2]>"}, "lark", "invalid_specification"),
+        ("/v1/completions", {**PROMPT, "lark": "start: <[99999]>"}, "lark", "invalid_specification"),
         ("/v1/responses", {"input": "Hi", "text": {"format": {"type": "regex", "regex": "x"}}}, "text.format.regex",
             "invalid_specification"),
         ("/v1/grammars/explain", {"regex": "x"}, "regex", "invalid_specification"),

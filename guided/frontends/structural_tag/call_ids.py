@@ -30,28 +30,28 @@ class CallIds:
         self._form, self._used = form, set(used)
         self._call_count = self._number = len(used)
 
-    def fits(self, id: str, name: str) -> bool:
+    def fits(self, call_id: str, name: str) -> bool:
         """Whether an id has the form, for a call of this tool."""
-        values = self._form.read(id)
+        values = self._form.read(call_id)
         return values is not None and values.get("name", name) == name
 
-    def keep(self, id: str) -> str:
+    def keep(self, call_id: str) -> str:
         """Give the next call this id, and return it."""
-        self._used.add(id)
+        self._used.add(call_id)
         self._call_count += 1
-        return id
+        return call_id
 
     def make(self, name: str) -> str:
         """Give the next call a new id, and return it."""
         self._number = max(self._number, self._call_count)
-        while (id := self._form.fill(self._number).replace("{name}", name)) in self._used:
+        while (call_id := self._form.fill(self._number).replace("{name}", name)) in self._used:
             self._number += 1
-        return self.keep(id)
+        return self.keep(call_id)
 
-    def choose(self, id: str, name: str) -> str:
+    def choose(self, call_id: str, name: str) -> str:
         """Give the next call the id that the model wrote, or a new one if there is none, or if an earlier call has it.
 
         Kimi K2 should number the calls of the whole conversation, but sometimes begins again in a new message. Clients
         find the result of a call by its id, so repeated ids would mix up results.
         """
-        return self.keep(id) if id and id not in self._used else self.make(name)
+        return self.keep(call_id) if call_id and call_id not in self._used else self.make(name)

@@ -329,8 +329,8 @@ class CallReader:
     def _end_call(self, arguments: Arguments, end_match: re.Match[str]) -> None:
         """End the current call, at the end that matches in the buffer."""
         call, arguments_start = self.calls[-1], self._arguments_start
-        id = call.id or self._make_id(call.name, end_match)
-        self.calls[-1] = replace(call, arguments=arguments.text(), complete=True, id=id)
+        call_id = call.id or self._make_id(call.name, end_match)
+        self.calls[-1] = replace(call, arguments=arguments.text(), complete=True, id=call_id)
         self.spans += [
             (f"/{call.index}/arguments{pointer}", arguments_start + start, arguments_start + end)
             for pointer, start, end in arguments.spans()
