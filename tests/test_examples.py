@@ -100,9 +100,9 @@ def test_arguments_of_the_training(script, length, options, message, tmp_path, m
         return
     with pytest.raises(SystemExit) as ended:
         script.main()
-    told = capsys.readouterr()
-    assert ended.value.code == 2 and not told.out
-    assert told.err.splitlines()[-1].startswith("train: error: ") and message in told.err.splitlines()[-1]
+    output, errors = capsys.readouterr()
+    assert ended.value.code == 2 and not output
+    assert errors.splitlines()[-1].startswith("train: error: ") and message in errors.splitlines()[-1]
     assert not Path("model").exists()
 
 

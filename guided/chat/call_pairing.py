@@ -87,13 +87,8 @@ class _IdWriter:
             new_ids.setdefault(id, deque()).append(new_id)
             out.append({**call, "id": new_id})
         self._new_ids |= new_ids
-        has_id = [bool(_get_id(call, "id")) for call in calls]
-        self._unanswered = OrderedDict(
-            (call["id"], None)
-            for wanted in (False, True)
-            for call, had in zip(out, has_id, strict=True)
-            if had is wanted
-        )
+        numbers = sorted(range(len(out)), key=lambda number: bool(_get_id(calls[number], "id")))
+        self._unanswered = OrderedDict((out[number]["id"], None) for number in numbers)
         return out
 
     def write_result(self, message: _Json) -> _Json:

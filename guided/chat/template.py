@@ -212,9 +212,7 @@ class ChatTemplate:
         if not any(message.get("tool_calls") or message["role"] == "tool" for message in messages):
             return messages
         form = None if self.style is None else Markup.from_style(self.style.data).id_form
-        if (
-            form is not None and "{name}" in form.text
-        ):  # the template accepts other ids, but the model was trained on these
+        if form is not None and "{name}" in form.text:  # the template shows any id, but the model was trained on these
             return rewrite_ids(messages, form, restarts=not template.shows_call_ids(self._tokens))
         return rewrite_ids(messages, SHORT_IDS) if template.needs_short_ids(self._tokens) else messages
 

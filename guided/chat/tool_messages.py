@@ -31,7 +31,9 @@ def default_system(template: str) -> str:
 
 
 def complete_tool(tool: Any) -> Any:
-    """The tool with an empty description and empty parameters, if it has none. Other values remain as they are."""
+    """Add an empty description and empty parameters to a tool that lacks them. A value that is no tool is returned
+    unchanged.
+    """
     if not isinstance(tool, Mapping) or not isinstance(function := tool.get("function"), Mapping):
         return tool
     given = {key: value for key, value in function.items() if value is not None}

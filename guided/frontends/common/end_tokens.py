@@ -72,8 +72,8 @@ def end_at_tokens(grammar: Grammar, without_ends: Callable[[int | str], Node]) -
 
     Args:
         grammar: well-formed rules without a lexer. Its deferred rules contain no end tokens.
-        without_ends: returns the node of a token that the grammar names, without the end tokens among its ids:
-            `Special(token)` itself if there are none, and `EMPTY` if there are no others.
+        without_ends: returns a node for the ids of a token that do not end the output: `Special(token)` if none of its
+            ids ends it, `EMPTY` if all of them do.
 
     Raises:
         UnsupportedError: an end token is in a permutation, or in a part whose values must differ.

@@ -68,7 +68,7 @@ def state_of_folders(folders: Sequence[str]) -> object:
     """A part of a cache key: the grammars in the folders, with their sizes and times of modification. It is unhashable,
     which prevents caching, if there are too many files.
     """
-    state, pending, count = list[object](), list(folders), 0
+    state, pending, count = list[tuple[str, int, int, int]](), list(folders), 0
     for folder in pending:  # grows during the loop
         try:
             with os.scandir(folder) as entries:
@@ -83,7 +83,7 @@ def state_of_folders(folders: Sequence[str]) -> object:
                         state.append((entry.path, status.st_size, status.st_mtime_ns, status.st_ino))
         except OSError:  # imports do not find the files of this folder either
             continue
-    return tuple(sorted(map(repr, state)))
+    return tuple(sorted(state))
 
 
 def format_file_name(file: Any) -> str:

@@ -208,7 +208,7 @@ def _build_terminals(
 
 
 def _simplify(node: Node, name: str) -> tuple[Node, TerminalTexts] | None:
-    """A node with the same texts, and these texts; None: there are none.
+    """A simpler node that generates the same texts, and an automaton for them. None if the node generates no text.
 
     The node is an automaton if it has few states. Otherwise it remains as it is: the core counts repetitions, and may
     need far fewer states.

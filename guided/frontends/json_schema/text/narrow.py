@@ -55,8 +55,8 @@ class Narrowing:
         """Whether the objects of a shape without a formula are restricted to the named members."""
         if not self.is_enabled or constrains_others(shape):
             return False
-        goals, low = self._named_goals(shape), shape.member_window.low
-        return bool(goals) and (low <= len(shape.required) or sum(map(self._may_be_finite, goals.values())) >= low)
+        goals = self._named_goals(shape).values()
+        return bool(goals) and _has_enough_members(shape, goals, self._may_be_finite)
 
     def closed_condition(self, shape: Shape, slots: Sequence[Sequence[Goal]], condition: Condition) -> Condition | None:
         """For a shape with a formula: the condition on the named members if all others are left out, else None.
@@ -105,11 +105,11 @@ class Narrowing:
 
     def _without(self, shape: Shape, names: Iterable[str], source: Schema, depth: int) -> Shape:
         """The shape without members of these names, unless it would then have no value, or name no member."""
-        empty_schema = self._expander.reader.negation.make_empty_schema(source)
+        empty_schema = self._expander.negation.make_empty_schema(source)
         part = ObjectPart(dict.fromkeys(names, empty_schema), None, declares=False)
         smaller_shape = shape.meet(Shape(objects=(part,)))
-        goals, low = self._named_goals(smaller_shape).values(), shape.member_window.low
-        is_possible = low <= len(shape.required) or sum(self._has_finite(goal, depth - 1) for goal in goals) >= low
+        goals = self._named_goals(smaller_shape).values()
+        is_possible = _has_enough_members(shape, goals, lambda goal: self._has_finite(goal, depth - 1))
         return smaller_shape if goals and is_possible else shape
 
     def item(self, goal: Goal) -> Goal:
@@ -166,10 +166,10 @@ class Narrowing:
                 return True
         if "object" not in shape.types or shape.formula is not None or shape.extra_blocks:
             return False
-        goal_by_name, low = self._named_goals(shape), shape.member_window.low
+        goal_by_name = self._named_goals(shape)
         if not all(name in goal_by_name and self._has_finite(goal_by_name[name], depth) for name in shape.required):
             return False
-        return low <= len(shape.required) or sum(self._has_finite(goal, depth) for goal in goal_by_name.values()) >= low
+        return _has_enough_members(shape, goal_by_name.values(), lambda goal: self._has_finite(goal, depth))
 
     def _has_many(self, goal: Goal, depth: int) -> bool:
         """Whether there are many values."""
@@ -189,6 +189,12 @@ class Narrowing:
         if "object" in shape.types and shape.member_window.high != 0:
             inner_goals += self._named_goals(shape).values()
         return any(self._has_many(goal, depth) for goal in inner_goals)
+
+
+def _has_enough_members(shape: Shape, goals: Iterable[Goal], is_finite: Callable[[Goal], bool]) -> bool:
+    """Whether enough members have finite values for `minProperties`. `goals`: those of the named members."""
+    low = shape.member_window.low
+    return low <= len(shape.required) or sum(map(is_finite, goals)) >= low
 
 
 def constrains_others(shape: Shape) -> bool:
