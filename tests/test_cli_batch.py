@@ -105,11 +105,14 @@ def test_scores_of_forced_tokens():
     assert all(score is not None for score in got["logprobs"])
 
 
-def test_thinking_is_no_part_of_the_answer(engine):
+def test_thinking_is_no_part_of_the_answer(engine, tmp_path):
     flags = ("generate", "x", "--regex", "[a-c]{3}", "--reasoning-end", "</think>", "--max-tokens", "20")
     got = run_json(*flags)
     assert re.fullmatch("[a-c]{3}", got["text"])
     assert isinstance(got["reasoning"], str)
+    (tmp_path / "answer.json").write_text(json.dumps(got), encoding="utf-8")
+    ids = ("--ids", str(tmp_path / "answer.json"), "--max-tokens", "20")
+    assert run_json("verify", "--regex", "[a-c]{3}", *ids)["outputs"][0]["reasoning_tokens"] == got["reasoning_tokens"]
     code, out, err = run(*flags, "--stream")
     assert (code, out) == (0, got["text"] + "\n")
     assert err.startswith(got["reasoning"])

@@ -74,6 +74,30 @@ def test_results_of_generate_can_be_verified(tmp_path):
     assert run("verify", "--schema", PERSON, "--ids", file, "--max-tokens", str(len(text)))[0] == 0
 
 
+def test_reasoning_is_not_verified(tmp_path):
+    """The constraint begins after the reasoning, whose tokens still count towards the budget."""
+    thought = list(b"Hm?</think>")
+    good, bad = ({"tokens": [*thought, *text], "reasoning_tokens": len(thought)} for text in (b"ab", b"ac"))
+    file = ids_file(tmp_path, good, bad, {"tokens": list(b"ab"), "reasoning_tokens": 0})
+    got = run_json("verify", "--regex", "ab", "--ids", file, code=1)["outputs"]
+    assert [(one["allowed"], one["complete"], one["tokens"]) for one in got] == [
+        (True, True, 13), (False, False, 13), (True, True, 2)
+    ]  # fmt: skip
+    assert got[1]["refused"]["position"] == 12 and got[1]["refused"]["token"] == "c"
+    assert (got[0]["reasoning_tokens"], "reasoning_tokens" in got[2]) == (11, False)
+    _, out, _ = run("verify", "--regex", "ab", "--ids", file)
+    assert out.splitlines()[0] == (
+        "line 1: all 2 tokens are allowed (11 of the reasoning not verified); the output is complete"
+    )
+    assert out.splitlines()[1] == "line 2: token 13 of 13 is not allowed"
+    file = ids_file(tmp_path, good)
+    assert run("verify", "--regex", "ab", "--ids", file, "--max-tokens", "13")[0] == 0
+    assert run("verify", "--regex", "ab", "--ids", file, "--max-tokens", "12")[0] == 2
+    for count in (-1, 14, True, "2"):
+        file = ids_file(tmp_path, {**good, "reasoning_tokens": count})
+        assert "the line is no output" in run("verify", "--regex", "ab", "--ids", file)[2]
+
+
 def test_a_budget(tmp_path):
     text = '{"name": "Ana"}'
     assert run("verify", "--schema", PERSON, "--text", text, "--max-tokens", "15")[0] == 0

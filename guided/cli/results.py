@@ -32,7 +32,7 @@ def result_to_json(result: Result) -> dict[str, Any]:
         "token_masks": result.token_masks,
         "finish_reason": result.finish_reason,
         **({"stop": result.stop} if result.stop is not None else {}),
-        **({"reasoning": result.reasoning} if result.reasoning is not None else {}),
+        **_reasoning_to_json(result),
         **({"captures": result.captures} if result.captures else {}),
         **({"fields": {name: asdict(field) for name, field in result.fields.items()}} if result.fields else {}),
         **({"tool_calls": list(map(asdict, result.tool_calls))} if result.tool_calls else {}),
@@ -50,6 +50,12 @@ def result_to_json(result: Result) -> dict[str, Any]:
         if timings.mask
         else None,
     }
+
+
+def _reasoning_to_json(result: Result) -> dict[str, Any]:
+    if result.reasoning is None:
+        return {}
+    return {"reasoning": result.reasoning, "reasoning_tokens": result.reasoning_tokens}
 
 
 def _logprobs_to_json(scores: Sequence[TokenLogprobs | None]) -> list[dict[str, Any] | None]:

@@ -18,7 +18,7 @@ from guided.cli.specification import GENERATION, add_specification, read_specifi
 from guided.cli.texts import add_texts, read_texts
 from guided.cli.vocabularies import add_vocabulary, load_vocabulary
 from guided.errors import marked_line
-from guided.matching import Explanation, GrammarCompiler, Masks, masks_of
+from guided.matching import CompiledGrammar, Explanation, GrammarCompiler, Masks, masks_of
 from guided.matching.explain.explanation import is_text
 from guided.vocabulary import Vocabulary
 
@@ -30,8 +30,8 @@ HELP = "check that every token of an output was allowed by the masks"
 PURPOSE = "Check that every token of an output was allowed by the masks of a specification, with or without a budget."
 EXAMPLES = r"""Each line of --ids is an array of ids, such as [90, 1, 92], or an object with them as "tokens". The end
 token may be among them. Lines of guided generate --json and --batch fit, too: a result, several results, or a
-failed request, which has no output and is only reported. With --max-tokens, each mask is computed with the budget
-that was left at its position.
+failed request, which has no output and is only reported. Reasoning at the beginning of a result is not verified.
+With --max-tokens, each mask is computed with the budget that was left at its position.
 
 examples:
   guided verify --schema s.json --vocabulary model.gguf --ids outputs.jsonl
@@ -58,8 +58,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-tokens",
         type=integer(0),
         metavar="N",
-        help="the budget of each output, in tokens of its text (default: none)",
+        help="the budget of each output, in tokens of its reasoning and its text (default: none)",
     )
+
+
+@dataclass(frozen=True)
+class _Output:
+    """The tokens of an output. `reasoning_length`: how many of `ids` belong to the reasoning before the text."""
+
+    name: str
+    ids: list[int]
+    reasoning_length: int = 0
+
+    def compute_masks(self, grammar: CompiledGrammar, max_tokens: int | None) -> Masks:
+        """The masks of the text. The budget covers the reasoning, too."""
+        budget = None if max_tokens is None else max(0, max_tokens - self.reasoning_length)
+        return masks_of(grammar, self.ids[self.reasoning_length :], max_tokens=budget)
 
 
 @dataclass(frozen=True)
@@ -89,25 +103,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("there is no output to verify: give --ids, --text or --instance")
     vocabulary = load_vocabulary(arguments)
     outputs, failures = _read_lines(arguments.ids) if arguments.ids is not None else ([], [])
-    outputs += [(name, _encode(vocabulary, name, text)) for name, text in read_texts(arguments)]
+    outputs += [_Output(name, _encode(vocabulary, name, text)) for name, text in read_texts(arguments)]
     grammar = specification.compile(GrammarCompiler(vocabulary), GENERATION)
     with Progress("verifying"):
-        verdicts = [(name, masks_of(grammar, ids, max_tokens=arguments.max_tokens)) for name, ids in outputs]
+        verdicts = [(output, output.compute_masks(grammar, arguments.max_tokens)) for output in outputs]
     if arguments.json:
         failed = [{"name": failure.name, "error": failure.error} for failure in failures]
-        print_json({"outputs": [_to_json(name, masks) for name, masks in verdicts], "failed": failed})
+        print_json({"outputs": [_to_json(output, masks) for output, masks in verdicts], "failed": failed})
     else:
-        for name, masks in verdicts:
-            _print(name, masks)
+        for output, masks in verdicts:
+            _print(output, masks)
         for failure in failures:
             print(f"{failure.name}: the request failed, so there is no output: {failure.error['message']}")
     return DONE if all(masks.refused_at is None for _, masks in verdicts) else NEGATIVE
 
 
-def _read_lines(file: str) -> tuple[list[tuple[str, list[int]]], list[_Failure]]:
-    """The name and the ids of each output in a file, and the requests that failed."""
+def _read_lines(file: str) -> tuple[list[_Output], list[_Failure]]:
+    """The outputs in a file, and the requests that failed."""
     source = "standard input" if file == "-" else file
-    outputs, failures = list[tuple[str, list[int]]](), list[_Failure]()
+    outputs, failures = list[_Output](), list[_Failure]()
     text = read_text(file, "--text takes a text itself")
     end = -1
     for number, line in enumerate(text.split("\n"), 1):
@@ -118,9 +132,8 @@ def _read_lines(file: str) -> tuple[list[tuple[str, list[int]]], list[_Failure]]
         error = value.get("error") if isinstance(value, dict) and "tokens" not in value else None
         if isinstance(error, dict) and isinstance(error.get("message"), str):
             failures.append(_Failure(name, error))
-        elif (found := _find_outputs(value)) is not None:
-            is_single = len(found) == 1
-            outputs += [(name if is_single else f"{name}, result {i}", ids) for i, ids in enumerate(found, 1)]
+        elif (found := _find_outputs(value, name)) is not None:
+            outputs += found
         else:
             raise InputError("the line is no output").with_location(text, (start, end), source, hint=_LINE_FORM)
     if not outputs:
@@ -129,8 +142,8 @@ def _read_lines(file: str) -> tuple[list[tuple[str, list[int]]], list[_Failure]]
     return outputs, failures
 
 
-def _find_outputs(value: Any) -> list[list[int]] | None:
-    """The ids of each output in a line; None if the line has another form."""
+def _find_outputs(value: Any, name: str) -> list[_Output] | None:
+    """The outputs in a line with this name; None if the line has another form."""
     if isinstance(value, dict):
         results = [value] if "tokens" in value else value.get("results")
     else:
@@ -138,13 +151,21 @@ def _find_outputs(value: Any) -> list[list[int]] | None:
         results = value if has_objects else [{"tokens": value}]
     if not isinstance(results, list) or not results or not all(map(_is_result, results)):
         return None
-    return [result["tokens"] for result in results]
+    names = [name] if len(results) == 1 else [f"{name}, result {i}" for i in range(1, len(results) + 1)]
+    return [
+        _Output(name, result["tokens"], result.get("reasoning_tokens", 0))
+        for name, result in zip(names, results, strict=True)
+    ]
 
 
 def _is_result(value: Any) -> bool:
     """Whether a value has the form {"tokens": [id, ...]}, and is no event of a stream, which has only some ids."""
-    tokens = value.get("tokens") if isinstance(value, dict) and "forced" not in value else None
-    return isinstance(tokens, list) and all(type(id) is int and abs(id) < 1 << 63 for id in tokens)
+    if not isinstance(value, dict) or "forced" in value:
+        return False
+    tokens, reasoning_length = value.get("tokens"), value.get("reasoning_tokens", 0)
+    if not isinstance(tokens, list) or not all(type(id) is int and abs(id) < 1 << 63 for id in tokens):
+        return False
+    return type(reasoning_length) is int and 0 <= reasoning_length <= len(tokens)
 
 
 def _encode(vocabulary: Vocabulary, name: str, text: bytes) -> list[int]:
@@ -170,29 +191,29 @@ def _get_token_text(vocabulary: Vocabulary, id: int) -> bytes:
     return vocabulary.special_tokens.get(id, f"<[{id}]>").encode() if data is None else data
 
 
-def _print(name: str, masks: Masks) -> None:
+def _print(output: _Output, masks: Masks) -> None:
     refusal = _find_refusal(masks)
     if refusal is None:
         count = "the only token is" if len(masks) == 1 else f"all {len(masks):,} tokens are"
-        print(f"{name}: {count} allowed; the output {'is' if masks.is_complete else 'is not'} complete")
+        skipped = f" ({output.reasoning_length:,} of the reasoning not verified)" if output.reasoning_length else ""
+        print(f"{output.name}: {count} allowed{skipped}; the output {'is' if masks.is_complete else 'is not'} complete")
         return
     assert masks.refused_at is not None
-    print(f"{name}: token {masks.refused_at + 1:,} of {len(masks):,} is not allowed")
+    position = output.reasoning_length + masks.refused_at
+    print(f"{output.name}: token {position + 1:,} of {len(output.ids):,} is not allowed")
     print(marked_line(refusal.text, (refusal.start, refusal.end)))
-    print(
-        f"position {masks.refused_at}, id {masks.ids[masks.refused_at]}, {refusal.token!r}: "
-        f"{refusal.explanation.reason}"
-    )
+    print(f"position {position}, id {output.ids[position]}, {refusal.token!r}: {refusal.explanation.reason}")
 
 
-def _to_json(name: str, masks: Masks) -> dict[str, Any]:
+def _to_json(output: _Output, masks: Masks) -> dict[str, Any]:
     refusal = _find_refusal(masks)
     refused_token: dict[str, Any] | None = None
     if refusal is not None:
         assert masks.refused_at is not None
+        position = output.reasoning_length + masks.refused_at
         refused_token = {
-            "position": masks.refused_at,
-            "id": int(masks.ids[masks.refused_at]),
+            "position": position,
+            "id": output.ids[position],
             "token": refusal.token,
             "offset": refusal.start,
             "reason": refusal.explanation.reason,
@@ -201,8 +222,9 @@ def _to_json(name: str, masks: Masks) -> dict[str, Any]:
             "refused_by": list(refusal.explanation.refused_by),
         }
     return {
-        "name": name,
-        "tokens": len(masks),
+        "name": output.name,
+        "tokens": len(output.ids),
+        **({"reasoning_tokens": output.reasoning_length} if output.reasoning_length else {}),
         "allowed": refusal is None,
         "complete": masks.is_complete,
         "refused": refused_token,
