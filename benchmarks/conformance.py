@@ -23,6 +23,14 @@ from guided.limits import Limits
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from guided.vocabulary import Vocabulary
 
+INTRODUCTION = """\
+Which schemas of the public test suites compile, and is every verdict right? `python -m benchmarks.conformance` writes
+this page.
+
+A *group* is a schema of a suite, with its instances. A *verdict* is whether guided accepts the complete text of an
+instance. Members may have any order. `format`, `contentEncoding` and `contentMediaType` are enforced in their optional
+tests and in the real schemas. The suite's remote documents are passed in `registry`."""
+
 WHY_REFUSED = """\
 Three formats are narrower than the standards. `hostname` and `idn-hostname` allow no label in Punycode (`xn--`,
 `formats/internet.py`). `regex` allows no named groups and no back-references (`formats/regex.py`). The schemas of
@@ -165,13 +173,7 @@ def _report(required: dict[str, Tally], optional: dict[str, Tally], real: dict[s
     lines = [
         "# Conformance",
         "",
-        "Which schemas of the public test suites compile, and is every verdict right?",
-        "`python -m benchmarks.conformance` writes this page.",
-        "",
-        "A *group* is a schema of a suite, with its instances. A *verdict* is whether guided accepts the complete",
-        "text of an instance. Members may have any order. `format`, `contentEncoding` and `contentMediaType` are",
-        "enforced in their optional tests and in the real schemas. The suite's remote documents are passed in",
-        "`registry`.",
+        INTRODUCTION,
         "",
         "## JSON-Schema-Test-Suite, required tests",
         "",
