@@ -111,7 +111,7 @@ MEMBERS = Grammar(
         )
     }
 )
-GAPS = Grammar({"start": Seq((Length(Repeat(Alt((Text("abc"), Text("é😀"))), 0, None), 20, 31), Text('"')))})
+GAPS = Grammar({"start": Seq((Length(Repeat(Alt((Text("abc"), Text("é😀"))), 0, None), 27, 27), Text('"')))})
 WINDOW = Grammar(
     {
         "start": Seq(

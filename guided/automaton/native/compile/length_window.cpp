@@ -60,21 +60,21 @@ std::vector<int64_t> find_longest_rests(const Dfa& dfa) {
   return b;
 }
 
-// Whether the lengths of each state's rests form the given interval: checks the equation in length_window.hpp.
-bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests) {
-  std::vector<Interval> intervals;
+// Whether a guard on the count is exact for each state: checks the equation in length_window.hpp. `width`: max - min.
+bool solves_equation(const Dfa& dfa, const std::vector<Interval>& rests, int64_t width) {
+  auto add = [](int64_t length, int64_t more) { return length == kUnbounded ? kUnbounded : length + more; };
+  std::vector<Interval> reach;
   for (int32_t s = 0; s < dfa.size(); ++s) {
-    intervals.clear();
-    if (dfa.accept[s]) intervals.push_back({0, 0});
-    for (const Edge& e : dfa.edges[s])
-      intervals.push_back({rests[e.to].a + 1, rests[e.to].b == kUnbounded ? kUnbounded : rests[e.to].b + 1});
-    std::sort(intervals.begin(), intervals.end(), [](const Interval& x, const Interval& y) { return x.a < y.a; });
-    int64_t end = intervals[0].b;
-    for (size_t i = 1; i < intervals.size() && end != kUnbounded; ++i) {
-      if (intervals[i].a > end + 1) return false;
-      end = intervals[i].b == kUnbounded ? kUnbounded : std::max(end, intervals[i].b);
+    reach.clear();
+    if (dfa.accept[s]) reach.push_back({0, width});
+    for (const Edge& e : dfa.edges[s]) reach.push_back({rests[e.to].a + 1, add(rests[e.to].b, 1 + width)});
+    std::sort(reach.begin(), reach.end(), [](const Interval& x, const Interval& y) { return x.a < y.a; });
+    int64_t end = reach[0].b;
+    for (size_t i = 1; i < reach.size() && end != kUnbounded; ++i) {
+      if (reach[i].a > end + 1) return false;
+      end = reach[i].b == kUnbounded ? kUnbounded : std::max(end, reach[i].b);
     }
-    if (intervals[0].a != rests[s].a || end != rests[s].b) return false;
+    if (reach[0].a != rests[s].a || end != add(rests[s].b, width)) return false;
   }
   return true;
 }
@@ -120,7 +120,7 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   // If only one of the bounds matters, a count always suffices: the shortest rest decides about the upper bound, and
   // the longest about the lower one.
   const bool upper_matters = max >= 0, lower_matters = a[0] < min;
-  if (upper_matters && lower_matters && !solves_equation(dfa, rests))
+  if (upper_matters && lower_matters && !solves_equation(dfa, rests, max - min))
     return {.kind = Window::Unrolled, .dfa = minimise(unroll_window(dfa, min, max, meter), meter), .effects = {}};
   if ((max >= 0 && a[0] > max) || (b[0] != kUnbounded && b[0] < min))
     return {.kind = Window::Unrolled, .dfa = {}, .effects = {}};  // the empty language
