@@ -7,7 +7,17 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guided.frontends.regex.algebra import EndCharacters, alt, conj, negate, repeat, seq
+from guided.frontends.regex.algebra import (
+    ANY_TEXT,
+    EndCharacters,
+    alt,
+    conj,
+    exclude,
+    find_characters,
+    negate,
+    repeat,
+    seq,
+)
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import EMPTY_STRING, Terms, partition
 from guided.frontends.regex.state_elimination import eliminate
@@ -75,6 +85,31 @@ def test_constructors(nodes: list[Node], bound: tuple[int, int | None]) -> None:
         assert language(negate(node)) == language(Not(node))
         assert language(conj(node, nodes[0])) == language(And((node, nodes[0])))
         assert language(repeat(repeat(node, *bound), 1, 3)) == language(Repeat(Repeat(node, *bound), 1, 3))
+
+
+counted = st.builds(
+    lambda ranges, bound, more: (
+        Seq((Repeat(Chars(ranges), *bound), ANY_TEXT)) if more else Repeat(Chars(ranges), *bound)
+    ),
+    ranges_of_letters,
+    st.builds(counts, st.integers(0, 4), st.none() | st.integers(0, 2)),
+    st.booleans(),
+)
+
+
+@given(ir, ir | counted)
+def test_exclusion(node: Node, other: Node) -> None:
+    assert language(exclude(node, other)) == language(node) - language(other)
+    characters = find_characters(node)
+    assert all(contains(characters, ord(letter)) for text in language(node) for letter in text)
+
+
+def test_excluded_long_strings_become_a_bound_on_the_length() -> None:
+    letters = Repeat(Chars(((97, 98),)), 1, None)
+    for other in (Seq((Repeat(Chars(((97, 122),)), 5, 9), ANY_TEXT)), Repeat(Chars(((97, 98),)), 5, None)):
+        assert exclude(letters, other) == Length(letters, 0, 4)
+    for other in (Repeat(Chars(((97, 97),)), 5, None), Repeat(Chars(((97, 98),)), 5, 9)):
+        assert exclude(letters, other) == And((letters, Not(other)))
 
 
 @given(ir, ranges_of_letters, st.booleans(), st.booleans())

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
 from guided.ir.nodes import ANY_CHAR, EMPTY, EPSILON, Alt, And, Chars, Length, Node, Not, Repeat, Seq, Text
-from guided.ir.ranges import ALL_CHARS, Ranges, charset, has_surrogate, intersect, union
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, has_surrogate, intersect, union
 from guided.ir.serial import serial
 from guided.meter import spend
 
@@ -28,6 +28,7 @@ __all__ = [
     "as_chars",
     "chars",
     "conj",
+    "exclude",
     "is_any_text",
     "measure",
     "negate",
@@ -189,6 +190,54 @@ def negate(node: Node) -> Node:
     if is_any_text(node):
         return EMPTY
     return node.item if isinstance(node, Not) else Not(node)
+
+
+def exclude(node: Node, language: Node) -> Node:
+    """The strings of `node` that are not in `language`.
+
+    `(?!.{256,})` excludes the strings whose first 256 characters match `.`. If `node` has no other characters, these
+    are its strings of at least 256 characters. A bound on the length needs far fewer states than a complement.
+    """
+    match language:
+        case Seq((Repeat(item, count, _), rest)) if is_any_text(rest):
+            ranges = as_chars(item)
+        case Repeat(item, count, None):
+            ranges = as_chars(item)
+        case _:
+            ranges, count = None, 0
+    if count > 0 and ranges is not None and not intersect(find_characters(node), complement(ranges)):
+        return Length(node, 0, count - 1)
+    return conj(node, negate(language))
+
+
+def find_characters(node: Node) -> Ranges:
+    """A superset of the characters that occur in the strings of a node."""
+    found: dict[int, Ranges] = {}
+
+    def visit(node: Node) -> Generator[Any, Any, Ranges]:
+        if serial(node) not in found:
+            result = ALL_CHARS
+            match node:
+                case Chars(ranges):
+                    result = ranges
+                case Text(value):
+                    result = charset((code, code) for code in map(ord, value))
+                case Seq(items) | Alt(items):
+                    parts: list[tuple[int, int]] = []
+                    for item in items:
+                        parts.extend((yield visit(item)))
+                    result = charset(parts)
+                case And(items):
+                    for item in items:
+                        result = intersect(result, (yield visit(item)))
+                case Repeat(item, _, _) | Length(item, _, _):
+                    result = yield visit(item)
+                case _:  # a complement
+                    pass
+            found[serial(node)] = result
+        return found[serial(node)]
+
+    return run(visit(node))
 
 
 def measure(node: Node) -> tuple[int, int]:
