@@ -43,7 +43,54 @@ def of_its_own(at):
     return {"type": "array", "items": {"properties": {f"p{at}": {"const": at}}}}
 
 
+UNIQUE_OBJECTS = {"type": "array", "items": {"type": "object"}, "uniqueItems": True}
+"""Its complement is not supported, so no alternative may need it."""
+
 SCHEMAS = {
+    "a required name that the patterns of a closed object do not allow": {
+        "oneOf": [
+            {"type": "object", "required": ["type"], "patternProperties": {"^type$": {"type": "string"}}},
+            {"properties": {"x": UNIQUE_OBJECTS}, "patternProperties": {"^m": True}, "additionalProperties": False},
+        ],
+        "type": "object",
+    },
+    "a required member that other alternatives only allow with another value": {
+        "oneOf": [
+            {"type": "object", "required": ["type"], "patternProperties": {"^typ": {"type": "string"}}},
+            {"additionalProperties": UNIQUE_OBJECTS, "patternProperties": {"^m": True}},
+        ],
+        "type": "object",
+    },
+    "branches with many branches": {
+        "oneOf": [
+            {
+                "oneOf": [
+                    {
+                        "properties": {"type": {"const": kind}, name: UNIQUE_OBJECTS},
+                        "required": ["type", name],
+                        "additionalProperties": False,
+                    }
+                    for kind in KINDS
+                ]
+            }
+            for name in ("x", "m1", "m3")
+        ],
+        "type": "object",
+    },
+    "a reference next to an object with conditions": {
+        "oneOf": [
+            {"type": "object", "required": ["type"]},
+            {
+                "type": "object",
+                "properties": {"x": UNIQUE_OBJECTS, **{f"m{at}": True for at in range(10)}},
+                "additionalProperties": False,
+                "allOf": [
+                    {"if": {"required": [f"m{at}"]}, "then": {"required": ["x"]}, "else": {"not": {"required": ["z"]}}}
+                    for at in range(10)
+                ],
+            },
+        ]
+    },
     "patterns that tell objects apart": {
         "anyOf": [{"type": "null"}, {"$ref": "#/$defs/rule"}],
         "$defs": {

@@ -126,6 +126,10 @@ def drawn_alternative(rng, depth=2):
         out["required"] = [name]
     if rng.random() < 0.6:
         out["type"] = rng.choice(["object", ["object", "string"]])
+    if rng.random() < 0.3:
+        out["patternProperties"] = {rng.choice(["^k", "^m$", "^z"]): drawn_value(rng)}
+    if rng.random() < 0.3:
+        out["additionalProperties"] = rng.choice([False, drawn_value(rng)])
     if rng.random() < 0.2:
         out = {"type": "array", "prefixItems": [inner], "minItems": rng.choice([0, 1])}
     if rng.random() < 0.5:

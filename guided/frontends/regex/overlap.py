@@ -49,6 +49,15 @@ class Overlap:
     def possible_words(self, words: Iterable[str], language: Node) -> list[str]:
         """The given words that may be in the language."""
         words = tuple(words)
+        answers = self._decide_words(words, language)
+        return [word for word in words if answers.get(word, True)]
+
+    def contains_word(self, language: Node, word: str) -> bool | None:
+        """Whether the language contains the word. None if the bound on the work was reached."""
+        return self._decide_words((word,), language).get(word)
+
+    def _decide_words(self, words: Iterable[str], language: Node) -> dict[str, bool]:
+        """For each word, whether the language contains it. May lack words beyond the bound on the work."""
         answers = self._word_answers.setdefault(serial(language), {})
         if new_words := [word for word in words if word not in answers]:
             try:
@@ -57,7 +66,7 @@ class Overlap:
                     answers[word] = self._contains(start, word)
             except TooLarge:
                 pass
-        return [word for word in words if answers.get(word, True)]
+        return answers
 
     def _contains(self, term: int, word: str) -> bool:
         """Whether a term contains a word."""

@@ -4,7 +4,7 @@ goal.
 The goal is read as a formula (`formula.py`). For a single type, most of the formula drops out. For null,
 booleans and strings, set operations evaluate what remains. For numbers and arrays, it is multiplied out. For objects,
 it becomes one shape: the requirements common to all objects, and the others as its `formula`, a condition on the
-members (`conditional.py`).
+members (`conditional.py`). Disjoint alternatives become one shape each.
 
 Cost: linear in the schemas; for arrays and numbers, the product of their alternatives.
 """
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ShapesByType"]
 
 
+_MAX_SEPARATED = 32  # the maximum number of alternatives that are compared in pairs
 _MAX_FORMULA_NODES = 100_000  # the maximum number of nodes of a normal form that replaces a formula
 
 
@@ -43,7 +44,7 @@ class ShapesByType:
         self._expander, self._limits = expander, limits
 
     def shapes(self, goal: Goal) -> tuple[Shape, ...]:
-        """The shapes of the goal. At most one of them is about objects."""
+        """The shapes of the goal."""
         formula, shapes = self._formula(goal), list[Shape]()
         narrow, overlap = self._expander.narrow_or_none, self._expander.reader.overlap
         for name in ALL_TYPES:
@@ -88,8 +89,8 @@ class ShapesByType:
                 yield alternative
 
     def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
-        """One shape for the objects of `base` that satisfy the formula: their common requirements, and all others as a
-        formula on the members. Empty if there are none.
+        """The objects of `base` that satisfy the formula. Each shape has the requirements that all of its objects
+        share, and all others as a formula on the members. Empty if there are none.
         """
         if formula is False:
             return ()
@@ -105,4 +106,32 @@ class ShapesByType:
         narrowed_base = self._expander.narrow_or_none(base)
         if narrowed_base is None:
             return ()
+        if len(other_requirements) == 1 and isinstance(other_requirements[0], Junction):  # a disjunction
+            return self._alternatives(narrowed_base, other_requirements[0])
         return (narrowed_base._replace(formula=None if not other_requirements else join(True, other_requirements)),)
+
+    def _alternatives(self, base: Shape, alternatives: Junction) -> tuple[Shape, ...]:
+        """The objects of `base` that satisfy one of the alternatives. Disjoint ones become separate shapes, so that
+        the members of one alternative are not divided by the schemas of another.
+        """
+        if len(alternatives.items) > _MAX_SEPARATED:
+            return (base._replace(formula=alternatives),)
+        shapes = {item: self.objects(base, item) for item in alternatives.items}
+        groups = list[list[Formula]]()  # alternatives that may overlap, directly or through others
+        for item in alternatives.items:
+            separate, overlapping = list[list[Formula]](), list[Formula]()
+            for group in groups:
+                if any(self._may_overlap(shapes[item], shapes[other]) for other in group):
+                    overlapping += group
+                else:
+                    separate.append(group)
+            groups = [*separate, [*overlapping, item]]
+        out = list[Shape]()
+        for group in groups:
+            out += shapes[group[0]] if len(group) == 1 else [base._replace(formula=join(False, group))]
+        return tuple(out)
+
+    def _may_overlap(self, some: tuple[Shape, ...], others: tuple[Shape, ...]) -> bool:
+        """Whether objects of the first shapes may be objects of the others."""
+        may_share_object = self._expander.reader.disjointness.may_share_object
+        return any(may_share_object(a, b) for a in some for b in others)

@@ -6,7 +6,7 @@ value of it:
 
 - one of them does not allow the type, or lists values that the other does not admit
 - numbers, counts or patterns exclude each other, or the first items of arrays do
-- one requires a member that the other forbids, or both require it with disjoint values (a discriminator)
+- one requires a member that the other forbids, or only allows with other values (a discriminator)
 - fewer names are allowed than members are required
 - one has only a few alternatives, and all of them are disjoint from the other schema
 
@@ -26,7 +26,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from guided.frontends.json_schema.algebra.emptiness import filter_enumeration
-from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, item_goal
+from guided.frontends.json_schema.algebra.keys import KeySet, Source
+from guided.frontends.json_schema.algebra.shape import ALL_TYPES, ANYTHING, Shape, allows_every, has_false, item_goal
 from guided.frontends.json_schema.documents.schema import Schema
 from guided.frontends.json_schema.documents.values import json_type
 from guided.frontends.regex.overlap import Overlap
@@ -41,7 +42,8 @@ _MAX_DEPTH = 3
 _MAX_CHAIN = 8  # the maximum number of references or branches that are followed to reach schemas for the same value
 _EVERY_TYPE = frozenset(ALL_TYPES)
 _MAX_ALTERNATIVES = 300  # the maximum number of alternatives that are considered at all
-_MAX_COMPARED = 8  # the maximum number of alternatives that are compared one by one
+_MAX_COMPARED = 32  # the maximum number of alternatives that are compared one by one
+_MAX_PAIRED = 8  # the maximum number of schemas of one value that are all compared in pairs
 _MAX_CONJUNCTION = 32  # the maximum number of schemas of one value that are compared with one more schema
 _COMPARISON_COST = 100  # the cost of a comparison, in units of `Limits.work`
 
@@ -54,15 +56,16 @@ class DisjointnessTest:
         self._outlines: dict[Schema, Shape] = {}
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
         self._unconstrained_types: dict[Schema, frozenset[str]] = {}
+        self._are_known_disjoint: dict[tuple[tuple[Schema, ...], tuple[Schema, ...], int], bool] = {}  # with the depth
         self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pair
 
     def __call__(self, a: Schema, b: Schema, siblings: Shape = ANYTHING) -> bool:
         """Whether certainly no value satisfies both schemas and the shape `siblings`."""
-        return self._are_disjoint([a], [b], siblings, 0)
+        return not self._shared_types((a,), (b,), siblings, 0)
 
     def common_types(self, a: Schema, b: Schema, siblings: Shape = ANYTHING) -> set[str]:
         """The types of which some value may satisfy both schemas and the shape `siblings`."""
-        return self._shared_types([a], [b], siblings, 0)
+        return self._shared_types((a,), (b,), siblings, 0)
 
     def are_contradictory(self, schemas: tuple[Schema, ...]) -> bool:
         """Whether certainly no value satisfies all of the schemas.
@@ -72,7 +75,7 @@ class DisjointnessTest:
         """
         *others, last = dict.fromkeys(schemas)
         for pair in (
-            *combinations(others[:_MAX_COMPARED], 2),
+            *combinations(others[:_MAX_PAIRED], 2),
             *((schema, last) for schema in others[:_MAX_CONJUNCTION]),
         ):
             if pair not in self._contradictory:
@@ -83,11 +86,17 @@ class DisjointnessTest:
 
     def is_excluded_by(self, schema: Schema, shape: Shape) -> bool:
         """Whether certainly no value of a shape satisfies the schema."""
-        return not self._shared_types([schema], [], shape, 0)
+        return not self._shared_types((schema,), (), shape, 0)
+
+    def may_share_object(self, a: Shape, b: Shape) -> bool:
+        """Whether some object may be in both shapes. Their formulas are ignored."""
+        a, b = a._replace(formula=None), b._replace(formula=None)
+        spend(_COMPARISON_COST)
+        return not self._objects_are_disjoint(a, b, a.meet(b), 0)
 
     def possible_types(self, schema: Schema, siblings: Shape = ANYTHING) -> tuple[str, ...]:
         """The types of which some value may satisfy the schema and the shape `siblings`, in the usual order."""
-        common = self._shared_types([schema], [], siblings, 0)
+        common = self._shared_types((schema,), (), siblings, 0)
         return tuple(filter(common.__contains__, ALL_TYPES))
 
     def have_common_type(self, schema: Schema, shape: Shape) -> bool:
@@ -99,9 +108,21 @@ class DisjointnessTest:
         self.outline(schema)
         return [group for group in self._groups.get(schema, ()) if len(group) <= _MAX_ALTERNATIVES]
 
-    def member_schemas(self, shape: Shape, name: str) -> list[Schema]:
+    def member_schemas(self, shape: Shape, name: str) -> tuple[Schema, ...]:
         """The schemas that certainly apply to the member `name` of the objects of a shape."""
-        return _member_schemas(shape, name)
+        schemas = list[Schema | None]()
+        for part in shape.objects:
+            answers = [self._contains(source, name) for source, _ in part.patterns]
+            schemas += [schema for (_, schema), answer in zip(part.patterns, answers, strict=True) if answer]
+            if name in part.properties:
+                schemas.append(part.properties[name])
+            elif not any(answer is not False for answer in answers):
+                schemas.append(part.additional)
+        return tuple([schema for schema in schemas if schema is not None])
+
+    def _contains(self, source: Source, name: str) -> bool | None:
+        """Whether a set of names contains a name. None: not known."""
+        return None if isinstance(source, (Schema, KeySet)) else self._overlap.contains_word(source, name)
 
     def charge(self, comparisons: int) -> None:
         """Charge comparisons to the meter. Raises LimitExceeded if the meter is exhausted."""
@@ -126,11 +147,17 @@ class DisjointnessTest:
             self._unconstrained_types[schema] = types
         return types
 
-    def _are_disjoint(self, a: list[Schema], b: list[Schema], siblings: Shape, depth: int) -> bool:
+    def _are_disjoint(self, a: tuple[Schema, ...], b: tuple[Schema, ...], depth: int) -> bool:
         """Whether no value satisfies all schemas of both lists."""
-        return not self._shared_types(a, b, siblings, depth)
+        if not (a and b) or a == b:  # usually the same member, such as the author of an issue and of a comment
+            return False
+        key = a, b, depth
+        answer = self._are_known_disjoint.get(key)
+        if answer is None:
+            answer = self._are_known_disjoint[key] = not self._shared_types(a, b, ANYTHING, depth)
+        return answer
 
-    def _shared_types(self, a: list[Schema], b: list[Schema], siblings: Shape, depth: int) -> set[str]:
+    def _shared_types(self, a: tuple[Schema, ...], b: tuple[Schema, ...], siblings: Shape, depth: int) -> set[str]:
         """The types of which some value may satisfy all schemas of both lists."""
         if any(schema.value is False for schema in (*a, *b)):
             return set()
@@ -157,14 +184,14 @@ class DisjointnessTest:
         return common
 
     def _restrict_by_branches(
-        self, common: set[str], a: list[Schema], b: list[Schema], siblings: Shape, depth: int
+        self, common: set[str], a: tuple[Schema, ...], b: tuple[Schema, ...], siblings: Shape, depth: int
     ) -> None:
         """Keep the types of which `b` may share values with some alternative of each group of `a`."""
         groups = [group for schema in a for group in self._groups.get(schema, ()) if len(group) <= _MAX_COMPARED]
         for group in groups:
             possible_types = set[str]()
             for branch in group if common else ():
-                possible_types |= self._shared_types([branch], b, siblings, depth + 1)
+                possible_types |= self._shared_types((branch,), b, siblings, depth + 1)
                 if possible_types >= common:
                     break
             common &= possible_types
@@ -173,8 +200,7 @@ class DisjointnessTest:
         window = a.item_window.meet(b.item_window)
         if window.is_empty:
             return True
-        first, second = list(item_goal(a, 0)), list(item_goal(b, 0))
-        return window.low > 0 and bool(first and second) and self._are_disjoint(first, second, ANYTHING, depth + 1)
+        return window.low > 0 and self._are_disjoint(item_goal(a, 0), item_goal(b, 0), depth + 1)
 
     def _strings_are_disjoint(self, a: Shape, b: Shape) -> bool:
         if a.length.meet(b.length).is_empty:
@@ -189,14 +215,10 @@ class DisjointnessTest:
             return True
         for first, second in ((a, b), (b, a)):
             for name in first.required:
-                other_schemas = _member_schemas(second, name)
-                if any(schema.value is False for schema in other_schemas):
+                other_schemas = self.member_schemas(second, name)
+                if has_false(other_schemas):
                     return True
-                if (
-                    name in second.required
-                    and other_schemas
-                    and self._are_disjoint(_member_schemas(first, name), other_schemas, ANYTHING, depth + 1)
-                ):
+                if self._are_disjoint(self.member_schemas(first, name), other_schemas, depth + 1):
                     return True
         return False
 
@@ -206,7 +228,7 @@ class DisjointnessTest:
         if not lists:
             return None
         common = set.intersection(*({value for value in values if isinstance(value, str)} for values in lists))
-        return {name for name in common if not any(schema.value is False for schema in _member_schemas(shape, name))}
+        return {name for name in common if not has_false(self.member_schemas(shape, name))}
 
     def outline(self, schema: Schema, depth: int = 0) -> Shape:
         """The shape of the schema and of everything that certainly applies with it. Alternatives contribute only their
@@ -247,11 +269,3 @@ class DisjointnessTest:
 def _types(shape: Shape) -> set[str]:
     types = set(shape.types)
     return types if shape.values is None else types & {json_type(value) for value in shape.values}
-
-
-def _member_schemas(shape: Shape, name: str) -> list[Schema]:
-    """Schemas that certainly apply to a member. The schema of additional members is left out if a pattern may match
-    the name.
-    """
-    schemas = (part.properties.get(name, None if part.patterns else part.additional) for part in shape.objects)
-    return [schema for schema in schemas if schema is not None]
