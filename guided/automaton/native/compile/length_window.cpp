@@ -7,6 +7,8 @@ namespace guided {
 
 namespace {
 
+constexpr int64_t kMaxUnrolledStates = 64;  // up to this many states need no register for a lower bound
+
 // The lengths a..b of a state's rests; b may be kUnbounded.
 struct Interval {
   int64_t a = 0, b = 0;
@@ -120,7 +122,8 @@ Window count_window(const Dfa& dfa, int64_t min, int64_t max, Meter& meter) {
   // If only one of the bounds matters, a count always suffices: the shortest rest decides about the upper bound, and
   // the longest about the lower one.
   const bool upper_matters = max >= 0, lower_matters = a[0] < min;
-  if (upper_matters && lower_matters && !solves_equation(dfa, rests, max - min))
+  const bool is_small = !upper_matters && dfa.size() * min <= kMaxUnrolledStates;
+  if (lower_matters && (is_small || (upper_matters && !solves_equation(dfa, rests, max - min))))
     return {.kind = Window::Unrolled, .dfa = minimise(unroll_window(dfa, min, max, meter), meter), .effects = {}};
   if ((max >= 0 && a[0] > max) || (b[0] != kUnbounded && b[0] < min))
     return {.kind = Window::Unrolled, .dfa = {}, .effects = {}};  // the empty language

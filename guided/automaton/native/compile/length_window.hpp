@@ -9,8 +9,9 @@
 //   Everything  if every string of D has a length inside the window: D itself
 //   Counted     D with a guarded action `Inc(a, b)` before each character. It counts the character if, after it, some
 //               rest of a to b characters leads into the window
-//   Unrolled    the product of D and the counter, as states; only if both bounds matter and the lengths of the rests of
-//               some state have a gap that is longer than the window
+//   Unrolled    the product of D and the counter, as states: if both bounds matter and the lengths of the rests of some
+//               state have a gap that is longer than the window; or if only a small lower bound matters, since the
+//               states after it are then those of D
 //
 // Example: `[a-z]+` with 3 to 5 characters. After each character, any number may follow, so the action is Inc(0,
 // unbounded). Its guard is count + 0 <= 5, where `count` includes this character. At the end, the matcher checks
