@@ -22,7 +22,7 @@ from guided.automaton.reference.lexer import LexedLanguage, Reading
 from guided.errors import GuidedError
 from guided.ir.nodes import Grammar
 from guided.matching.explain.characters import join_with_or
-from guided.matching.explain.notation import Names
+from guided.matching.explain.format_grammar import Names
 from guided.matching.explain.positions import MAX_SYMBOLS, SECONDS, Position, label_rules
 from guided.meter import limit_work
 
