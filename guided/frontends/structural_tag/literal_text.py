@@ -32,7 +32,7 @@ from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import MINIMAL_STRING, QUOTE, Layout, layout_of
 from guided.frontends.regex import parse_regex
-from guided.frontends.structural_tag.argument_places import (
+from guided.frontends.structural_tag.argument_types import (
     ArgumentsNarrowing,
     allows_object,
     arguments_goal,
