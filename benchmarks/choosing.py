@@ -23,8 +23,8 @@ from guided.kernels.choose import answer
 from guided.matching.bitmask import row_of
 from guided.sampling import SamplingParams
 from guided.sampling.choice import Bits, Choice, Choose
-from guided.sampling.choosing import choose_row
 from guided.sampling.penalties import Penalties
+from guided.sampling.reference_choice import choose_row
 
 __all__ = ["main"]
 

@@ -142,9 +142,8 @@ def accept_old_names(names: Mapping[str, str]) -> Callable[[type[_T]], type[_T]]
 
         @wraps(init)
         def init_with_old_names(self: Any, *args: Any, **kwargs: Any) -> None:
-            for old_name in (
-                names.keys() & kwargs
-            ):  # the old name wins, since `dataclasses.replace` also passes the new one
+            # The old name wins, since `dataclasses.replace` also passes the new one.
+            for old_name in names.keys() & kwargs:
                 kwargs[warn(cls, old_name)] = kwargs.pop(old_name)
             init(self, *args, **kwargs)
 

@@ -10,7 +10,7 @@ import torch
 from guided.errors import GuidedError
 from guided.sampling import sampler
 from guided.sampling.choice import Choice, ChosenToken
-from guided.sampling.choosing import choose_row
+from guided.sampling.reference_choice import choose_row
 
 __all__ = ["close", "in_torch", "is_neighbour"]
 

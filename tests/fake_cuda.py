@@ -37,11 +37,11 @@ _MEMORY = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strid
 _KERNELS = {
     "guided.kernels.choose_triton": (
         "scan_kernel",
-        "change_kernel",
+        "penalties_kernel",
         "rescan_kernel",
-        "thin_kernel",
+        "min_p_kernel",
         "pick_kernel",
-        "few_kernel",
+        "top_p_kernel",
     ),
     "guided.kernels.store_kv_triton": ("store_kvcache_kernel",),
     "guided.logits.apply_triton": ("mask_kernel",),

@@ -265,12 +265,12 @@ def test_simple_choices_are_two_launches_of_triton() -> None:
 @pytest.mark.parametrize(
     ("name", "more"),
     [
-        ("min-p", ["thin"]),
-        ("top-k", ["few"]),
-        ("top-p", ["few"]),
-        ("all filters", ["thin", "few"]),
-        ("penalties", ["change", "rescan"]),
-        ("bans and bias", ["change", "rescan"]),
+        ("min-p", ["min_p"]),
+        ("top-k", ["top_p"]),
+        ("top-p", ["top_p"]),
+        ("all filters", ["min_p", "top_p"]),
+        ("penalties", ["penalties", "rescan"]),
+        ("bans and bias", ["penalties", "rescan"]),
     ],
 )
 def test_filters_and_changes_are_one_or_two_more_launches(name: str, more: list[str]) -> None:

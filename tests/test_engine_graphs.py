@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
 from guided.engine import graphs
-from guided.engine.forward_batch import Batch
+from guided.engine.forward_batch import ForwardBatch
 from guided.engine.graphs import StepGraphs
 from guided.engine.runner import Chunk, ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
@@ -35,7 +35,7 @@ each_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
 class NoGraphs:
-    def fits(self, batch: Batch) -> bool:
+    def fits(self, batch: ForwardBatch) -> bool:
         return False
 
 
@@ -118,9 +118,9 @@ def test_passes_without_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     for lease in leases:
         assert cache.reserve(lease, 8)
 
-    def batch(counts: list[int], lengths: list[int] | None = None) -> Batch:
+    def batch(counts: list[int], lengths: list[int] | None = None) -> ForwardBatch:
         plan = cache.plan(leases[: len(counts)], counts)
-        return Batch([1] * sum(counts), counts, lengths or counts, [], plan)
+        return ForwardBatch([1] * sum(counts), counts, lengths or counts, [], plan)
 
     attention = step_attention(cache.plan(leases, [1, 1, 1]), [1, 1, 1], has_softcap=False)
     assert isinstance(attention, PagedAttention)
@@ -130,7 +130,7 @@ def test_passes_without_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     assert some.fits(batch([1], [model.config.context])) and not some.fits(batch([1], [model.config.context + 4]))
     other = DenseCache(cache_shape(model), 40)
     lease = other.open([0])
-    assert other.reserve(lease, 1) and not some.fits(Batch([1], [1], [1], [], other.plan([lease], [1])))
+    assert other.reserve(lease, 1) and not some.fits(ForwardBatch([1], [1], [1], [], other.plan([lease], [1])))
 
 
 @each_kernel
@@ -188,7 +188,7 @@ class NotingRunner(ModelRunner):
 
     passes = 0
 
-    def run(self, batch: Batch) -> torch.Tensor:
+    def run(self, batch: ForwardBatch) -> torch.Tensor:
         self.passes += 1
         return super().run(batch)
 

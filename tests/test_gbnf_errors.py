@@ -93,6 +93,8 @@ MALFORMED: list[tuple[str, str, str]] = [
     ('root ::= Regex("a", jsonstring=»true«)', "no argument", "json_string"),
     ('root ::= Regex("a", json_string=»"x"«)', "true or false", ""),
     ('root ::= Regex("a" »"b"«)', "a comma or )", "commas"),
+    ('root ::= Regex»(«"a"', "never closed", "end them with )"),
+    ('root ::= TagDispatch(»(«"a", root', "never closed", "end them with )"),
     ("root ::= Regex(»*«)", "argument is missing", "literal"),
     ("root ::= »Token«()", "token ids", "Token(128000)"),
     ('root ::= Token(»"a"«)', "token id is expected", "Token(128000)"),

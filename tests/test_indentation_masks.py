@@ -11,9 +11,9 @@ import pytest
 import guided
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import BudgetError, LimitExceeded, SpecError
-from guided.frontends.lark import lark_to_lexed
 from guided.ir.nodes import Grammar
 from tests.effort import every
+from tests.lark_support import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

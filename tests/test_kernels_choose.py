@@ -20,8 +20,8 @@ from guided.kernels.choose_device import DeviceChoices
 from guided.matching.bitmask import row_of
 from guided.sampling import SamplingParams
 from guided.sampling.choice import Answer, Choice, Choose, ChosenToken, Ramp
-from guided.sampling.choosing import choose_row
 from guided.sampling.penalties import Penalties
+from guided.sampling.reference_choice import choose_row
 from tests.choice_support import close, in_torch, is_neighbour
 from tests.effort import draws, examples
 from tests.triton_support import import_kernels
@@ -48,7 +48,7 @@ def answer(request):
             patch.setattr(choose_device, "_triton_kernel", lambda device: kernels.choose_triton)
             patch.setattr(
                 kernels, "_MIN_SORT_SIZE", 32
-            )  # it sorts slowly; test_kernels_few.py uses the numbers of a device
+            )  # it sorts slowly; test_kernels_truncation.py uses the numbers of a device
             patch.setattr(choose_batch, "FIRST_LOOK", 32)
             yield on_device
 

@@ -9,7 +9,7 @@ import pytest
 
 import guided
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, VocabularyError
-from guided.frontends.lark import lark_to_grammar
+from tests.lark_support import lark_to_grammar
 
 pytest.importorskip("lark", reason="lark is not installed")
 

@@ -10,8 +10,8 @@ import pytest
 
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import SpecError, UnsupportedError
-from guided.frontends.lark import lark_to_lexed
 from guided.ir.indentation import Indentation
+from tests.lark_support import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

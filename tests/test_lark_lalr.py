@@ -10,11 +10,12 @@ import pytest
 from guided import GrammarMatcher
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import LimitExceeded, SpecError
-from guided.frontends.lark import _lark, lark_to_lexed
+from guided.frontends.lark import _lark
 from guided.frontends.lark.lalr import FIRST, find_lr0_kernels, find_terminal_states
 from guided.frontends.lark.loader import load
 from guided.limits import Limits
 from tests.effort import draws
+from tests.lark_support import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from guided import GrammarCompiler, GrammarMatcher, Vocabulary
 from guided.automaton.reference.language import accepts
 from guided.errors import GuidedError, SpecError, UnsupportedError
-from guided.frontends.lark import lark_to_grammar, lark_to_lexed
 from guided.limits import Limits
 from tests.effort import draws
+from tests.lark_support import lark_to_grammar, lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

@@ -11,8 +11,8 @@ import pytest
 
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import SpecError
-from guided.frontends.lark import lark_to_lexed
 from tests.effort import draws, every
+from tests.lark_support import lark_to_lexed
 
 lark = pytest.importorskip("lark", reason="lark is not installed")
 

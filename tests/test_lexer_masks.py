@@ -12,9 +12,9 @@ import pytest
 import guided
 from guided.automaton.reference.lexer import LexedLanguage, LexedState
 from guided.errors import BudgetError, LimitExceeded, SpecError
-from guided.frontends.lark import lark_to_lexed
 from tests.effort import every
 from tests.lark_judge import lalr, parses
+from tests.lark_support import lark_to_lexed
 from tests.lexer_support import allowed_by, mask_of, random_grammar, vocabulary_of
 
 Lexing: TypeAlias = Literal["contextual", "basic"]

@@ -16,8 +16,8 @@ import pytest
 import guided
 from guided.automaton.reference.lexer import LexedLanguage
 from guided.errors import BudgetError
-from guided.frontends.lark import lark_to_lexed
 from guided.matching import GrammarMatcher
+from tests.lark_support import lark_to_lexed
 
 pytest.importorskip("lark", reason="lark is not installed")
 

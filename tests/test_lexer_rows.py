@@ -10,9 +10,9 @@ import pytest
 
 import guided
 from guided.errors import SpecError, UnsupportedError
-from guided.frontends.lark import lark_to_lexed
 from guided.ir.nodes import EPSILON, Grammar, Lexer, Member, Node, Permutation, Repeat, Special, Terminal, Text
 from tests.effort import draws
+from tests.lark_support import lark_to_lexed
 from tests.lexer_support import mask_of, vocabulary_for
 from tests.test_lexer_masks import SEED, Pair, compare_masks, drawn_pairs, finish_within
 

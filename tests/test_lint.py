@@ -14,7 +14,7 @@ from guided.errors import GuidedError
 from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.gbnf import lint_gbnf
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
-from guided.frontends.lark import LarkOptions, lark_to_lexed
+from guided.frontends.lark import LarkOptions
 from guided.frontends.lark.dialect.expressions import determinise
 from guided.frontends.lark.lint import find_common_text, lint_lark
 from guided.frontends.library import library
@@ -25,6 +25,7 @@ from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.explain.ambiguity import find_ambiguous_alternatives
 from guided.vocabulary import Vocabulary
 from tests.effort import examples
+from tests.lark_support import lark_to_lexed
 from tests.test_cli import run, run_json
 
 INTEREGULAR = ["a+", "[ab]{2,3}", "a?b", "(a|b)*c", "a[^b]", "b(a|c){1,4}", "[a-c]+", ".{2}", "(ab|ba)+", "abc|cba"]

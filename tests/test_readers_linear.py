@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from guided.frontends.common.line_table import LineTable
 from guided.frontends.gbnf import gbnf_to_grammar
-from guided.frontends.lark import lark_to_grammar
 from guided.frontends.lark.dialect.plain import rewrite_extensions
 from guided.frontends.lark.scan import scan
 from guided.frontends.regex import parse_regex
 from guided.ir.ranges import charset, contains, select
 from guided.limits import Limits
+from tests.lark_support import lark_to_grammar
 from tests.work_support import lines_run
 
 READERS: dict[str, tuple[Callable[[str], object], Callable[[int], str], int]] = {

@@ -27,7 +27,7 @@ _CHOICE = {
     "words": "i32", "blocks": "i32", "chunks": "i32", "block": 2048, "stat_count": 12, "chunk": 64, "changes": True,
     "padded": 128, "columns": 11, "preferences": "*i32", "uniform": "*fp64", "raw": "*i32", "out": "*fp64",
     "min_ps": "*fp32",
-    "top_ks": "*i32", "top_ps": "*fp64", "changed": "*i32", "thinned": "*i32", "sorts": "*i32", "chunk_list": "*i32",
+    "top_ks": "*i32", "top_ps": "*fp64", "changed": "*i32", "min_p_rows": "*i32", "sorts": "*i32", "chunk_list": "*i32",
     "buffer": "*i64", "look": "i32", "capacity": "i32", "max_chunks": 4096, "sort_size": 512, "banned": "*i32",
     "banned_starts": "*i32", "ends": "*i32", "end_starts": "*i32", "biased": "*i32", "biases": "*fp32",
     "bias_starts": "*i32", "seen": "*i32", "counts": "*fp32", "seen_starts": "*i32", "repetitions": "*fp32",
@@ -45,10 +45,10 @@ KERNELS: dict[str, dict[str, Any]] = {
     },
     "guided.kernels.choose_triton:scan_kernel": _CHOICE,
     "guided.kernels.choose_triton:pick_kernel": _CHOICE,
-    "guided.kernels.change_triton:change_kernel": _CHOICE,
-    "guided.kernels.change_triton:rescan_kernel": _CHOICE,
-    "guided.kernels.few_triton:thin_kernel": _CHOICE,
-    "guided.kernels.few_triton:few_kernel": _CHOICE,
+    "guided.kernels.penalties_triton:penalties_kernel": _CHOICE,
+    "guided.kernels.penalties_triton:rescan_kernel": _CHOICE,
+    "guided.kernels.truncation_triton:min_p_kernel": _CHOICE,
+    "guided.kernels.truncation_triton:top_p_kernel": _CHOICE,
 }  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 In: queries, keys and values of the new positions, row by row. Out: the attention output. Each row is a separate
 sequence (step.py), independent of the others. On every device the output equals that of `flash_attn_with_kvcache` with
-`cache_seqlens`. The caller increases the lengths of the rows (`cache.advance`) after the pass.
+`cache_seqlens`. The caller increases the lengths of the rows (`cache.advance`) after the pass. The engine does not use
+this module; see kv/rows.py for what it is for.
 """
 
 from __future__ import annotations

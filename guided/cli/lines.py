@@ -17,6 +17,7 @@ from guided.close_names import find_closest_name
 from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError, brief
 from guided.frontends.json_schema.documents.source_spans import locate
 from guided.frontends.json_schema.documents.values import read_json
+from guided.frontends.pattern import is_element
 from guided.limits import Limits
 
 __all__ = ["SPECIFICATIONS", "Line", "read_lines"]
@@ -36,7 +37,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {  # what the
     "grammar": ("the name of a grammar that comes with guided", lambda v: isinstance(v, str)),
     "structural_tag": ("a structural tag: an object", lambda v: isinstance(v, dict)),
     "choice": ("a list of strings", lambda v: isinstance(v, list) and all(isinstance(c, str) for c in v)),
-    "pattern": ('a list of pairs such as ["UPPER", "+"]', lambda v: isinstance(v, list) and all(map(_is_pair, v))),
+    "pattern": ('a list of pairs such as ["UPPER", "+"]', lambda v: isinstance(v, list) and all(map(is_element, v))),
 }
 _OPTIONS: Final = frozenset({*LINE_OPTIONS, *GRAMMAR_OPTIONS})
 _FORBIDDEN_HINTS: Final = {
@@ -179,10 +180,6 @@ def _check_members(text: str, members: dict[str, Any]) -> None:
             raise _make_member_error(
                 text, present_names[1], f"{present_names[0]} and {present_names[1]} cannot both be given"
             )
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(each, str) for each in value)
 
 
 def _make_member_error(text: str, name: str, message: str, hint: str = "") -> SpecError:

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from guided.engine.progress import Meter
+from guided.engine.progress import ProgressCounter
 from guided.engine.request import Prompt, Request
 from guided.engine.result import Result, StreamEvent
 from guided.engine.task import Outcome, Task
@@ -47,7 +47,7 @@ def answer_each(
     requests: Iterable[Request | Exception],
     make_tasks: Callable[[Request], list[Task]],
     drive: Callable[[Iterable[Sequence[Task]]], Generator[tuple[Task, Outcome], None, None]],
-    meter: Meter,
+    counter: ProgressCounter,
 ) -> Generator[Answer, None, None]:
     """See `Engine.generate_each`. `make_tasks` makes the tasks of a request; `drive` runs groups of tasks."""
     ready_answers, groups = deque[Answer](), dict[Task, _Group]()
@@ -69,13 +69,13 @@ def answer_each(
     def yield_ready() -> Iterator[Answer]:
         while ready_answers:
             number, answer = ready_answers.popleft()
-            meter.finish(0 if isinstance(answer, Exception) else sum(len(result.tokens) for result in answer))
+            counter.finish(0 if isinstance(answer, Exception) else sum(len(result.tokens) for result in answer))
             yield number, answer
 
-    with meter, closing(drive(start_requests())) as outcomes:
+    with counter, closing(drive(start_requests())) as outcomes:
         for task, outcome in outcomes:
             if isinstance(outcome, StreamEvent):
-                meter.count(outcome)
+                counter.count(outcome)
             last_outcome = outcome.result if isinstance(outcome, StreamEvent) else outcome
             if last_outcome is not None:
                 group = groups.pop(task)

@@ -26,7 +26,7 @@ from guided.engine.driver import Driver
 from guided.engine.instructions import Instructions, describes_by_default
 from guided.engine.loading import load, make_runner
 from guided.engine.polite_pool import PolitePool
-from guided.engine.progress import Meter, ShowProgress
+from guided.engine.progress import ProgressCounter, ShowProgress
 from guided.engine.prompts import PromptReader, read_token_ids
 from guided.engine.request import FOREIGN_KEYWORDS, Options, Prompt, Request
 from guided.engine.result import GrowingText, Result, StreamEvent, ValueT_co
@@ -291,8 +291,8 @@ class Engine(ChatMethods, AsyncMethods):
         """
         pairs = pair_with_constraints(prompts, constraint, constraints)
         groups = [self._background_tasks(prompt, constraint, 1, **options) for prompt, constraint in pairs]
-        with Meter(len(groups), progress) as meter:
-            return self._run(groups, meter)
+        with ProgressCounter(len(groups), progress) as counter:
+            return self._run(groups, counter)
 
     def generate_each(
         self, requests: Iterable[Request | Exception], *, total: int = 0, progress: ShowProgress | bool = False
@@ -309,7 +309,7 @@ class Engine(ChatMethods, AsyncMethods):
             The answers in order of completion, each with the number of its request: its n results, or its error (see
             `generate`). Closing the generator cancels the remaining requests.
         """
-        return answer_each(requests, self.tasks, self.driver.outcomes, Meter(total, progress))
+        return answer_each(requests, self.tasks, self.driver.outcomes, ProgressCounter(total, progress))
 
     @overload
     def stream(
@@ -407,14 +407,14 @@ class Engine(ChatMethods, AsyncMethods):
         prompt, constraint, n = request.prompt, request.constraint, request.n
         return self._maker.make(prompt, constraint, n, ids=ids, compiler=compiler, **request.options)
 
-    def _run(self, groups: Sequence[list[Task]], meter: Meter | None = None) -> list[Result]:
+    def _run(self, groups: Sequence[list[Task]], counter: ProgressCounter | None = None) -> list[Result]:
         """Run groups of tasks to completion. Return their results in order."""
         results = dict[Task, Result]()
         for task, event in self.driver.events(groups):
-            if meter is not None:
-                meter.count(event)
+            if counter is not None:
+                counter.count(event)
             if event.result is not None:
                 results[task] = event.result
-                if meter is not None:
-                    meter.finish(len(event.result.tokens))
+                if counter is not None:
+                    counter.finish(len(event.result.tokens))
         return [results[task] for tasks in groups for task in tasks]

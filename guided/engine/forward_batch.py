@@ -9,11 +9,11 @@ from torch import Tensor
 
 from guided.kv.cache import Plan, SegmentedPlan
 
-__all__ = ["Batch"]
+__all__ = ["ForwardBatch"]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ForwardBatch:
     """The input of one forward pass, in plain numbers.
 
     Attributes:

@@ -1,8 +1,8 @@
 """CUDA graphs for forward passes: one launch per pass instead of one per kernel.
 
-In: the `Batch` of a pass over a paged cache. Out: hidden states. A graph is captured once for each of a few sizes, over
-tensors with fixed addresses. For each pass, the batch is packed on the host, padded to the next larger size, and sent
-to these tensors in one copy. Then the graph is replayed. There are two kinds of graphs:
+In: the `ForwardBatch` of a pass over a paged cache. Out: hidden states. A graph is captured once for each of a few
+sizes, over tensors with fixed addresses. For each pass, the batch is packed on the host, padded to the next larger
+size, and sent to these tensors in one copy. Then the graph is replayed. There are two kinds of graphs:
 
 - For batches in which each sequence has one new token. They use the kernel for single tokens. The size is the number of
   sequences.
@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from guided.attention.paged_step import PagedAttention, PagedStep, Spans
-from guided.engine.forward_batch import Batch
+from guided.engine.forward_batch import ForwardBatch
 from guided.errors import brief
 from guided.kernels.transfer import FixedTensors
 from guided.kv.paged import PagedPlan
@@ -80,7 +80,7 @@ class StepGraphs:
         self._max_blocks = -(-model.config.context // self._block_size)
         self._graphs: dict[_Shape, _Graph | None] = {}  # None: the capture failed
 
-    def fits(self, batch: Batch) -> bool:
+    def fits(self, batch: ForwardBatch) -> bool:
         """Whether a graph can run this batch: few enough tokens, and no sequence longer than the context."""
         sizes = _SIZES if max(batch.counts, default=0) == 1 else _CHUNKED_SIZES
         return (
@@ -89,7 +89,7 @@ class StepGraphs:
             and max(batch.lengths) <= self._max_blocks * self._block_size
         )
 
-    def run(self, batch: Batch) -> Tensor | None:
+    def run(self, batch: ForwardBatch) -> Tensor | None:
         """Run a batch that fits. Return its hidden states (n, dim), valid until the next call; None if the graph could
         not be captured."""
         n, shape = len(batch.tokens), _smallest_shape(batch)
@@ -135,7 +135,7 @@ class StepGraphs:
             inputs |= {"queries": np.zeros(size + 1, np.int32), "keys": np.zeros(size + 1, np.int32)}
         return inputs
 
-    def _pack(self, batch: Batch, shape: _Shape) -> dict[str, npt.NDArray[Any]]:
+    def _pack(self, batch: ForwardBatch, shape: _Shape) -> dict[str, npt.NDArray[Any]]:
         """The input tensors of a batch, padded to the shape."""
         assert isinstance(batch.plan, PagedPlan)
         inputs, tables = self._padding(shape), batch.plan.tables
@@ -158,7 +158,7 @@ class StepGraphs:
         return inputs
 
 
-def _smallest_shape(batch: Batch) -> _Shape:
+def _smallest_shape(batch: ForwardBatch) -> _Shape:
     """The shape of the smallest graph for a batch."""
     n, max_count = len(batch.tokens), max(batch.counts)
     if max_count == 1:

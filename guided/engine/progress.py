@@ -21,7 +21,7 @@ from guided.engine.result import StreamEvent
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = ["BatchProgress", "Meter", "ProgressLine", "ShowProgress"]
+__all__ = ["BatchProgress", "ProgressCounter", "ProgressLine", "ShowProgress"]
 
 _QUIET_SECONDS: Final = 2.0
 _BAR_FORMAT: Final = "{percentage:3.0f}%|{bar:24}| {n_fmt} of {total_fmt} requests, {desc}"
@@ -79,7 +79,7 @@ class BatchProgress:
 ShowProgress: TypeAlias = Callable[[BatchProgress], None]
 
 
-class Meter:
+class ProgressCounter:
     """Counts the tokens and requests of a batch, and reports them: to the function `show`, on standard error if `show`
     is True, nowhere if it is False."""
 
@@ -89,7 +89,7 @@ class Meter:
         self._show = self._line or (None if isinstance(show, bool) else show)
         self._requests_done = self._tokens = self._tokens_done = 0
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> ProgressCounter:
         return self
 
     def __exit__(self, *_: object) -> None:

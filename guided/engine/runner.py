@@ -16,7 +16,7 @@ from torch import Tensor
 
 from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
-from guided.engine.forward_batch import Batch
+from guided.engine.forward_batch import ForwardBatch
 from guided.engine.graphs import Capture, CudaCapture, StepGraphs
 from guided.errors import brief
 from guided.kernels.transfer import send
@@ -154,14 +154,14 @@ class ModelRunner:
             tokens += [0] * run_count
             counts += [1] * run_count
             lengths += ahead.lengths
-        batch = Batch(tokens, counts, lengths, kept_positions, plan, None if ahead is None else ahead.tokens)
+        batch = ForwardBatch(tokens, counts, lengths, kept_positions, plan, None if ahead is None else ahead.tokens)
         logits = self.run(batch)
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)
         return logits
 
     @torch.inference_mode()
-    def run(self, batch: Batch) -> Tensor:
+    def run(self, batch: ForwardBatch) -> Tensor:
         """Run the pass of `step`, and return its logits."""
         hidden = self._forward(batch)
         if not batch.kept_positions:
@@ -170,7 +170,7 @@ class ModelRunner:
             hidden = hidden[send(batch.kept_positions, torch.int64, self.model.device)]
         return self.model.logits(hidden)
 
-    def _forward(self, batch: Batch) -> Tensor:
+    def _forward(self, batch: ForwardBatch) -> Tensor:
         """Compute the hidden states, with a CUDA graph if one fits."""
         if self._graphs is not None and self._graphs.fits(batch):
             hidden = self._graphs.run(batch)

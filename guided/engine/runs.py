@@ -43,6 +43,7 @@ from guided.engine.result import StreamEvent
 from guided.engine.sequence import Sequence
 from guided.engine.stepper import SLOW_SECONDS
 from guided.engine.task import Task
+from guided.kernels.choose_device import MAX_TOP_K
 from guided.kernels.transfer import staged_zeros
 from guided.kv.cache import KVCache
 from guided.kv.paged import PagedCache
@@ -56,7 +57,6 @@ MIN_RUNNING: Final = 32  # with fewer running sequences, Python code takes less 
 USUAL_TOKENS: Final = 8
 MAX_TOKENS: Final = 16
 _MAX_RUNS: Final = 512
-_MAX_TOP_K: Final = 1024  # more need another kernel (kernels/choose_device.py)
 _MAX_ENDS: Final = 8
 _NO_TOKEN: Final = -1
 _TOKEN, _REMOVED, _LOGPROB, _PREFERRED, _FILL_SECONDS = range(5)  # the columns of the history
@@ -386,7 +386,7 @@ def _can_run(sequence: Sequence, choice: Choice) -> bool:
     return (
         choice.unbudgeted is None
         and choice.ramp is None
-        and choice.top_k <= _MAX_TOP_K
+        and choice.top_k <= MAX_TOP_K
         and choice.logprobs is None
         and sequence.can_run_ahead
         and (sequence.masks is None or sequence.masks.core_matcher is not None)

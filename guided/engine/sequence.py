@@ -177,14 +177,7 @@ class Sequence:
             assert isinstance(logits, LogitRows)
             self.is_choosing, self.prompt_is_read = False, True
             if self.score_forced:
-                index = len(self.transcript.tokens) - len(forced)
-                forced_logprobs = self.scores.score_forced_tokens(
-                    logits.tensor[: scored_count + 1],
-                    forced,
-                    is_counted=[index + i not in self.result_positions for i in range(len(forced))],
-                    is_ended=self.finish_reason == "stop",
-                )
-                self.transcript.logprobs[len(self.transcript.logprobs) - len(forced_logprobs) :] = forced_logprobs
+                self.add_forced_scores(logits, forced)
                 if forced:
                     yield self.event()
             if self.finish_reason is not None:
@@ -205,6 +198,14 @@ class Sequence:
                 self.transcript.begin_answer(self.gate.end_text)
             unread = [] if accepted_count == len(drafts) and not needs_choice else self.transcript.tokens[-1:]
         yield from self.end()
+
+    def add_forced_scores(self, logits: LogitRows, forced: list[int]) -> None:
+        """Count the model's probability of forced tokens. `logits`: the rows before each of them, and the next row."""
+        begin, rows = len(self.transcript.tokens) - len(forced), logits.tensor[: len(forced) + 1]
+        is_counted = [begin + i not in self.result_positions for i in range(len(forced))]
+        is_ended = self.finish_reason == "stop"
+        logprobs = self.scores.score_forced_tokens(rows, forced, is_counted=is_counted, is_ended=is_ended)
+        self.transcript.logprobs[len(self.transcript.logprobs) - len(logprobs) :] = logprobs
 
     def end(self) -> Iterator[StreamEvent]:
         """Yield the last events of a finished output. The very last one contains the result."""
@@ -282,7 +283,7 @@ class Sequence:
         """Draft tokens, which the matcher accepts provisionally. Return them, and whether no token is chosen after the
         last one."""
         is_settled, drafts, proposed = False, list[int](), list[int]()
-        limit = min(self.max_drafts, self.tokens_left - 1)
+        limit, parts = min(self.max_drafts, self.tokens_left - 1), [p for p in (self.calls, self.gate) if p is not None]
         if self.ngrams is not None:
             self.ngrams.extend(self.transcript.tokens[self.ngrams.length - len(self.prompt) :])
             proposed = self.ngrams.propose(limit)
@@ -296,9 +297,7 @@ class Sequence:
                 token = answer.rows[0].token
             else:
                 break
-            if token in self.ends or any(
-                other.is_boundary(token) for other in (self.calls, self.gate) if other is not None
-            ):
+            if token in self.ends or any(part.is_boundary(token) for part in parts):
                 break
             if self.masks is not None and not self.masks.accept_draft(token, self.budget(index), index):
                 break

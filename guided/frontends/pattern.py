@@ -22,7 +22,7 @@ from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement, union
 from guided.keywords import read_items
 from guided.limits import Limits
 
-__all__ = ["CLASS_NAMES", "pattern_to_grammar", "read_characters", "read_elements"]
+__all__ = ["CLASS_NAMES", "is_element", "pattern_to_grammar", "read_characters", "read_elements"]
 
 CLASS_NAMES = ("UPPER", "LOWER", "DIGIT", "NEWLINE", "SPACE", "PUNCT", "LETTER", "ANY")
 
@@ -45,6 +45,11 @@ def read_characters(name: str, chars: Iterable[str]) -> list[str]:
     return read_items(f"class {name!r}", chars, max_items=_MAX_CHARACTERS, error=SpecError)
 
 
+def is_element(value: object) -> bool:
+    """Whether a value is a pair of strings, like the elements of a pattern."""
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(item, str) for item in value)
+
+
 def pattern_to_grammar(
     elements: Sequence[tuple[str, str]], char_classes: Mapping[str, Iterable[str]] | None = None
 ) -> Grammar:
@@ -54,7 +59,7 @@ def pattern_to_grammar(
     )
     items: list[Node] = []
     for index, element in enumerate(read_elements(elements)):
-        if not isinstance(element, tuple | list) or len(element) != 2 or not all(isinstance(e, str) for e in element):
+        if not is_element(element):
             raise SpecError(
                 f"element {index} is not a pair of strings",
                 pointer=f"/{index}",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from guided.ir.ranges import Ranges
 from guided.ir.serial import Numbered
 
-__all__ = ["UTF8", "Encoding", "Form", "Span"]
+__all__ = ["UTF8", "Encoding", "Form", "Span", "hex_digit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,11 @@ class Encoding(Numbered):
 
     name: str
     forms: tuple[Form, ...]
+
+
+def hex_digit(step: int) -> tuple[Span, ...]:
+    """The hexadecimal digits in both cases. They contribute 0 to 15 times `step`."""
+    return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
 
 
 _CONTINUATION = Span(0x80, 0xBF, 0, 1)

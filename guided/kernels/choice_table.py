@@ -81,7 +81,7 @@ class ChoiceTable:
         min_p: float32; 0: all tokens.
         repetition, presence, frequency: float32, see `SamplingParams`.
         banned, ends, biased, seen: see `Changes`.
-        changed, thinned, sorts: int32, the indices of the choices with changes, with min-p, and with top-k or top-p.
+        changed, min_p_rows, sorts: int32, the indices of the choices with changes, with min-p, and with top-k or top-p.
     """
 
     size: int
@@ -107,7 +107,7 @@ class ChoiceTable:
     biased: Pairs
     seen: Pairs
     changed: Tensor
-    thinned: Tensor
+    min_p_rows: Tensor
     sorts: Tensor
 
 
@@ -136,7 +136,7 @@ def make_choice_table(
         numbers = [parts[part] for parts in choice_numbers]
         arrays[kind] = _transpose(numbers, names, dtype, count, prepared_columns)
     if prepared is not None:
-        for name, added in (("thinned", prepared.thinned), ("sorts", prepared.sorts)):
+        for name, added in (("min_p_rows", prepared.min_p_rows), ("sorts", prepared.sorts)):
             subsets[name] += (added + len(choices)).tolist()
     arrays |= {name: np.array(indices, np.int32) for name, indices in subsets.items()}
     lists = _build_id_lists(choices, count) if subsets["changed"] else {}
@@ -271,6 +271,6 @@ def _list_subsets(choices: Sequence[Choice]) -> dict[str, list[int]]:
     """For each optional step, the indices of the choices that need it."""
     return {
         "changed": [i for i, choice in enumerate(choices) if choice.changes is not None],
-        "thinned": [i for i, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],
+        "min_p_rows": [i for i, choice in enumerate(choices) if choice.params.temperature and choice.params.min_p],
         "sorts": [i for i, choice in enumerate(choices) if choice.needs_sorting],
     }

@@ -9,8 +9,8 @@ top-p. Sums are computed in float64 if the device supports it. A choice with top
 most likely tokens. If top-p needs more, the row is marked `UNRESOLVED`, and the caller repeats it with all tokens.
 
 Cost: about a dozen passes over (choices, vocabulary), memory for a few such tensors, and a partial sort. On CUDA
-choose_triton.py makes most choices, in a few passes. This module is tested against sampling/choosing.py, which does
-the same for a single row.
+choose_triton.py makes most choices, in a few passes. This module is tested against sampling/reference_choice.py, which
+does the same for a single row.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class NeededOperations:
             sorts = prepared.sorts
             sorted_top_ks += prepared.top_k[sorts].tolist()
             draws_from_all |= int(np.count_nonzero(prepared.scale)) > len(sorts)
-            has_min_p |= len(prepared.thinned) > 0
+            has_min_p |= len(prepared.min_p_rows) > 0
         max_top_k = max(sorted_top_ks, default=None)
         first_look = 0 if max_top_k is None else max(FIRST_LOOK, -(-max_top_k // _ALIGNMENT) * _ALIGNMENT)
         return cls(

@@ -31,10 +31,11 @@ from guided.sampling.logprobs import TokenLogprobs
 from guided.sampling.prepared import PreparedChoices, PreparedTokens
 from guided.sampling.sampler import refusal
 
-__all__ = ["DeviceChoices", "Kernel", "kernels_for"]
+__all__ = ["MAX_TOP_K", "DeviceChoices", "Kernel", "kernels_for"]
 
 Kernel: TypeAlias = Callable[[Tensor, ChoiceTable, NeededOperations], Tensor]
-_MAX_TOP_K: Final = 1024  # the largest top-k that the Triton kernels support
+MAX_TOP_K: Final = 1024
+"""The largest top-k that the Triton kernels support."""
 
 
 class _LaunchedBatch(NamedTuple):
@@ -182,7 +183,7 @@ def _triton_kernel(device: torch.device) -> Kernel | None:
 def kernels_for(choices: Sequence[Choice], device: torch.device) -> list[Kernel]:
     """The function that makes each choice on this device."""
     kernel = _default_kernel(device)
-    return [choose_batch if choice.logprobs or choice.top_k > _MAX_TOP_K else kernel for choice in choices]
+    return [choose_batch if choice.logprobs or choice.top_k > MAX_TOP_K else kernel for choice in choices]
 
 
 def _group_by_model(requests: Sequence[Choose]) -> list[_Group]:

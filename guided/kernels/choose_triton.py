@@ -12,9 +12,9 @@ this block again. Additions are in a fixed order, so a choice does not depend on
 and top-p, the last bits of sums may depend on it, since the largest top-k in the batch decides how many tokens are
 sorted.
 
-Between the two kernels, change_triton.py applies bans, bias and penalties to `scan_kernel`'s copies of the affected
-rows, and few_triton.py applies min-p. After `pick_kernel`, few_triton.py applies top-k and top-p,
-for which `scan_kernel` also stores the greatest logit of each chunk of ids.
+Between the two kernels, penalties_triton.py applies bans, bias and penalties to `scan_kernel`'s copies of the affected
+rows, and truncation_triton.py applies min-p. After `pick_kernel`, truncation_triton.py applies top-k and top-p, for
+which `scan_kernel` also stores the greatest logit of each chunk of ids.
 
 Cost: two launches, two more for bans, bias and penalties, one more for min-p, and one more for top-k and top-p; one
 pass over the logits and the bitmask words (4 + 1/8 bytes per token), and 8 more bytes per token for a row with changes.
@@ -30,11 +30,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from guided.kernels.change_triton import change_kernel, rescan_kernel
 from guided.kernels.choice_table import ChoiceTable
 from guided.kernels.choose_batch import Column, NeededOperations
-from guided.kernels.few_triton import few_kernel, thin_kernel
+from guided.kernels.penalties_triton import penalties_kernel, rescan_kernel
 from guided.kernels.row_triton import allowed_by, changed_logits, masked_logits, sum_of_exponentials, weights_of
+from guided.kernels.truncation_triton import min_p_kernel, top_p_kernel
 
 __all__ = ["BLOCK", "choose_triton", "pick_kernel", "scan_kernel"]
 
@@ -203,7 +203,7 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
 
     stats, bests, preferences = empty(n, blocks, _STATS), *(empty(n, blocks, dtype=torch.int32) for _ in range(2))
     out = empty(n, len(Column), dtype=torch.float64)
-    changed_count, thinned_count, sort_count = len(t.changed), len(t.thinned), len(t.sorts)
+    changed_count, min_p_count, sort_count = len(t.changed), len(t.min_p_rows), len(t.sorts)
     work, tops = empty(max(1, changed_count), work_stride), empty(n, chunks if chunk else 1)
     with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
         scan_kernel[(n, blocks)](
@@ -212,7 +212,7 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
             changed_count > 0,
         )  # fmt: skip
         if changed_count:
-            change_kernel[(changed_count,)](
+            penalties_kernel[(changed_count,)](
                 work, work_stride, t.changed, stats, out, t.banned.id, t.banned.start, t.ends.id, t.ends.start,
                 t.biased.id, t.biased.number, t.biased.start, t.seen.id, t.seen.number, t.seen.start, t.repetition,
                 t.presence, t.frequency, t.size, blocks, _STATS, padded, len(Column),
@@ -222,9 +222,9 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
             )  # fmt: skip
         row = (logits, stride, t.masks, t.row, t.allowed, t.ramped, t.ramp, t.scale)
         changes = (work, work_stride, t.slot, t.min_p)
-        if thinned_count:
-            thin_kernel[(thinned_count, blocks)](
-                *row, *changes, t.thinned, stats, t.size, words, blocks, BLOCK, _STATS, padded
+        if min_p_count:
+            min_p_kernel[(min_p_count, blocks)](
+                *row, *changes, t.min_p_rows, stats, t.size, words, blocks, BLOCK, _STATS, padded
             )
         pick_kernel[(n,)](
             *row, t.uniform, t.raw, *changes, stats, bests, preferences, out, t.size, words, blocks, BLOCK, _STATS,
@@ -233,7 +233,7 @@ def choose_triton(logits: Tensor, table: ChoiceTable, needs: NeededOperations) -
         if sort_count:
             look, capacity = needs.first_look, needs.first_look * (chunk + 1)
             sort_size = max(_MIN_SORT_SIZE, triton.next_power_of_2(look))
-            few_kernel[(sort_count,)](
+            top_p_kernel[(sort_count,)](
                 *row, *changes, t.top_k, t.top_p, t.uniform, t.raw, t.sorts, stats, tops,
                 empty(sort_count, _MAX_CHUNKS, dtype=torch.int32),
                 empty(sort_count, capacity + sort_size, dtype=torch.int64),

@@ -1,7 +1,7 @@
 """Functions that the Triton kernels for choices share. They compute bitmasks, changed logits and weights.
 
 In: pointers to logits, bitmasks and the columns of a `ChoiceTable`. Out: numbers in registers. They run in the kernels
-of choose_triton.py, change_triton.py and few_triton.py, and launch nothing.
+of choose_triton.py, penalties_triton.py and truncation_triton.py, and launch nothing.
 """
 
 from __future__ import annotations

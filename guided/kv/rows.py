@@ -1,10 +1,13 @@
 """A cache for a fixed batch: one tensor with a row for each sequence, as in nanochat's engine.
 
 In: keys and values of some new positions of every row. Out: views of all stored positions, and the length of each row.
-This is the simplest cache for a fixed batch, to read and to compare with. The engine's caches (cache.py) share memory
-between changing sequences. Memory is allocated when the first keys are inserted, with their dtype and on their device.
-To grow, the contents are copied into memory for a multiple of 1,024 positions. (`resize_` on a middle axis, as in older
-versions of nanochat, would scramble the heads.)
+The engine does not use this cache: its caches (cache.py) share memory between changing sequences. `RowCache` is for
+programs that run the model themselves on a fixed batch, and is the simplest cache to read and to compare with. It
+serves the requirements S0.4 to S0.8 and S1.7 to S1.12 (docs/requirements.md).
+
+Memory is allocated when the first keys are inserted, with their dtype and on their device. To grow, the contents are
+copied into memory for a multiple of 1,024 positions. (`resize_` on a middle axis, as in older versions of nanochat,
+would scramble the heads.)
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from typing import Any, Final
 from guided.errors import Finding, VocabularyError, brief
 from guided.frontends.combinators import Expr, ReadPart
 from guided.frontends.composition import only_part
+from guided.frontends.pattern import is_element
 from guided.frontends.stored import Tables, malformed, read_container, write_container
 from guided.ir import Grammar
 from guided.ir.embedded import EmbeddedSchema
@@ -153,7 +154,7 @@ def _restore_source(
             return schemas[start].schema
         case "choice" if is_string_list:
             return tuple(stored_source)
-        case "pattern" if isinstance(stored_source, list) and all(map(_is_pair, stored_source)):
+        case "pattern" if isinstance(stored_source, list) and all(map(is_element, stored_source)):
             return [tuple(item) for item in stored_source]
         case "structural_tag" if isinstance(stored_source, str | dict):
             return stored_source
@@ -162,10 +163,6 @@ def _restore_source(
     if kind in _TEXT_KINDS and isinstance(stored_source, str):
         return stored_source
     raise malformed(f"the source is {brief(stored_source)}")
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value)
 
 
 def _make_expr(schemas: Mapping[str, EmbeddedSchema], read: Callable[[], Grammar], is_schema: bool) -> Expr:

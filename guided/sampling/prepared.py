@@ -61,7 +61,7 @@ class PreparedChoices:
         return np.flatnonzero((self.scale > 0) & ((self.top_k > 0) | (self.top_p < 1)))
 
     @property
-    def thinned(self) -> Ints:
+    def min_p_rows(self) -> Ints:
         """The indices of the choices with min-p."""
         return np.flatnonzero((self.scale > 0) & (self.min_p > 0))
 

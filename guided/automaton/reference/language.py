@@ -32,9 +32,9 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from guided.automaton.reference.limits import LimitedRun, fewest_tokens
 from guided.automaton.reference.regular import MAX_STATES, Run
 from guided.automaton.reference.terms import Rest, Terms
+from guided.automaton.reference.token_limits import LimitedRun, fewest_tokens
 from guided.automaton.reference.uniqueness import NO_SCOPES, Mark, OpenScope, Scopes, apply_mark, read_byte
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.ir.nodes import Grammar, Node, Ref, Repeat, Special
@@ -117,7 +117,7 @@ class Language:
         return self._if_viable(self._state(a.items | b.items, a.is_accepting or b.is_accepting))
 
     def after_token(self, state: State, texts: Collection[bytes]) -> State | None:
-        """The state after a token ends here, or None. `texts`: the texts of all tokens (see `limits.py`)."""
+        """The state after a token ends here, or None. `texts`: the texts of all tokens (see `token_limits.py`)."""
         items: set[Item] = set()
         for rest, return_, scopes in state.items:
             head = rest[0].after_token(texts) if isinstance(rest[0], LimitedRun) else rest[0]

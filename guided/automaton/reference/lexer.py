@@ -41,7 +41,7 @@ from guided.ir.encodings import UTF8
 from guided.ir.indentation import Indentation
 from guided.ir.nodes import Grammar, Lexer, Node, Special, Terminal
 
-__all__ = ["LexedLanguage", "LexedState", "Tokenization"]
+__all__ = ["LexedLanguage", "LexedState", "Reading"]
 
 _MAX_READINGS = 100_000  # in all states of one search; one state can have as many readings as the text has bytes
 
@@ -57,7 +57,7 @@ class LexerPosition(NamedTuple):
     brackets: int = 0
 
 
-class Tokenization(NamedTuple):
+class Reading(NamedTuple):
     """A reading (see the module's docstring). `has_started`: whether the current lexeme has at least one byte.
 
     `keywords`: (terminal, keyword, run) for each keyword that the lexeme may still spell. `width`: the width of the
@@ -72,7 +72,7 @@ class Tokenization(NamedTuple):
     width: int | None = None
 
 
-LexedState: TypeAlias = frozenset[Tokenization]
+LexedState: TypeAlias = frozenset[Reading]
 
 
 class LexedLanguage:
@@ -149,7 +149,7 @@ class LexedLanguage:
     def _start_run(self, item: Node) -> Run:
         return self._spelling.run(regular(item, {}))
 
-    def read_one(self, reading: Tokenization, byte: int) -> list[Tokenization]:
+    def read_one(self, reading: Reading, byte: int) -> list[Reading]:
         """The readings after `byte`: the lexeme ends with it, or continues."""
         competitors = set()
         for competitor in reading.competitors:
@@ -173,7 +173,7 @@ class LexedLanguage:
                     self._begin_lexeme(position, frozenset(competitors | {unfinished} if unfinished else competitors))
                 )
         if matches := _unfinished_matches(matches):
-            out.append(Tokenization(reading.position, True, matches, keywords, frozenset(competitors), width))
+            out.append(Reading(reading.position, True, matches, keywords, frozenset(competitors), width))
         return out
 
     def _name_lexeme(self, winner: int, keywords: tuple[tuple[int, int, Run], ...]) -> str:
@@ -208,7 +208,7 @@ class LexedLanguage:
             return after._replace(brackets=brackets - 1) if brackets else None
         return after
 
-    def _allowed_endings(self, reading: Tokenization) -> Iterator[bool]:
+    def _allowed_endings(self, reading: Reading) -> Iterator[bool]:
         """For each terminal that the current lexeme may still become, whether it is allowed here."""
         keywords = [(terminal, self._lexer.terminals[keyword].name) for terminal, keyword, _ in reading.keywords]
         for number, _ in reading.matches:
@@ -220,7 +220,7 @@ class LexedLanguage:
         parser = self._parser.special(position.parser, {name})
         return None if parser is None else position._replace(parser=parser)
 
-    def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Tokenization:
+    def _begin_lexeme(self, position: LexerPosition, competitors: frozenset[tuple[Match, ...]]) -> Reading:
         """The reading at the start of a new lexeme."""
         candidates = self._find_candidates(position.parser) | self._lexer.ignored
         if self._lexer.indentation is not None:
@@ -238,7 +238,7 @@ class LexedLanguage:
             for entry in self._keywords[number]
             if entry[1] in candidate_numbers
         ]
-        return Tokenization(position, False, tuple(matches), tuple(keywords), competitors)
+        return Reading(position, False, tuple(matches), tuple(keywords), competitors)
 
     def _find_candidates(self, parser: ParserState) -> frozenset[str]:
         """The terminals that the parser can accept, and those that `Lexer.contexts` adds for the marks that it accepts.

@@ -45,7 +45,7 @@ from guided.ir.nodes import (
     Substrings,
     Text,
 )
-from guided.ir.ranges import ALL_CHARS, Ranges, charset
+from guided.ir.ranges import ALL_CHARS, Ranges, charset, merge
 from guided.meter import spend
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "MAX_STATES", "Run", "Spelling", "derive", "in_bounds", "nullable", "regular"]
@@ -275,17 +275,6 @@ def _overlap(a: Ranges, b: Ranges) -> Ranges:
     return tuple(sorted(pairs))
 
 
-def _union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The union of ranges, as sorted ranges that neither overlap nor touch."""
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
-        else:
-            merged.append((low, high))
-    return tuple(merged)
-
-
 @lru_cache(maxsize=256)
 def _sums_from_digit(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
     """For each digit, the possible sums of this and all later digits in live bytes. The last element is the sum 0."""
@@ -297,7 +286,7 @@ def _sums_from_digit(form: Form, live: frozenset[int]) -> tuple[Ranges, ...]:
             for byte in range(span.low, span.high + 1)
             if byte in live
         }
-        sums.append(_union((value + low, value + high) for value in digit_values for low, high in sums[-1]))
+        sums.append(merge((value + low, value + high) for value in digit_values for low, high in sums[-1]))
     return tuple(sums[::-1])
 
 
@@ -309,7 +298,7 @@ class Spelling:
             raise SpecError(f"encoding {encoding.name!r} spells a character with no bytes")
         self.forms = [(form, _sums_from_digit(form, live)) for form in encoding.forms]
         spelled = [pair for form, sums in self.forms for pair in _overlap(sums[0], form.ranges)]
-        self.characters = _overlap(_union(spelled), ALL_CHARS)
+        self.characters = _overlap(merge(spelled), ALL_CHARS)
         self._derivatives: dict[Node, tuple[tuple[Ranges, Node], ...]] = {}
         self._alive: dict[Node, bool] = {}
         self._runs: dict[tuple[Node, int | None, int, int], Run] = {}
@@ -353,7 +342,7 @@ class Spelling:
                 if interval := _overlap(((low, end - 1),), self.characters):
                     groups.setdefault(derive(term, interval[0][0]), []).extend(interval)
             groups.pop(EMPTY, None)
-            self._derivatives[term] = tuple((_union(ranges), rest) for rest, ranges in groups.items())
+            self._derivatives[term] = tuple((merge(ranges), rest) for rest, ranges in groups.items())
         return self._derivatives[term]
 
 

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from guided.automaton.reference.limits import LimitedRun
 from guided.automaton.reference.regular import MAX_DEPTH, Run, Spelling, in_bounds, regular
+from guided.automaton.reference.token_limits import LimitedRun
 from guided.automaton.reference.uniqueness import Mark, OpenScope
 from guided.errors import LimitExceeded, SpecError
 from guided.ir.conditions import AllOf, AnyOf, Condition, NoneOf, Written

@@ -64,7 +64,7 @@ class CopySlots:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Run a forward pass; see `guided.engine.forward_batch.Batch` and `PagedPlan`."""
+    """Run a forward pass; see `guided.engine.forward_batch.ForwardBatch` and `PagedPlan`."""
 
     tokens: Sequence[int]
     counts: Sequence[int]

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from guided.engine.forward_batch import Batch
+from guided.engine.forward_batch import ForwardBatch
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.tensor_parallel.commands import Command, CopySlots, OpenCache, Step, WorkerConfig, send_command
 from guided.engine.tensor_parallel.group import RankPosition, check_backend, connect
@@ -176,7 +176,7 @@ class _Runner(ModelRunner):
         super().__init__(model, cache)
         self._ranks = ranks
 
-    def run(self, batch: Batch) -> Tensor:
+    def run(self, batch: ForwardBatch) -> Tensor:
         """See `ModelRunner`."""
         plan = batch.plan
         assert isinstance(plan, PagedPlan)

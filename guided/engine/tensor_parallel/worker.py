@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import torch
 
-from guided.engine.forward_batch import Batch
+from guided.engine.forward_batch import ForwardBatch
 from guided.engine.pretrained import load_model
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.tensor_parallel.commands import READY, CopySlots, OpenCache, Step, WorkerConfig, receive_command
@@ -49,7 +49,7 @@ def serve(all_ranks: TorchGroup, model: Model) -> None:
         else:
             assert isinstance(command, Step), "OpenCache must not be repeated"
             plan = PagedPlan(pool, command.counts, command.tables, command.lengths)
-            runner.run(Batch(command.tokens, command.counts, command.lengths, command.kept_positions, plan))
+            runner.run(ForwardBatch(command.tokens, command.counts, command.lengths, command.kept_positions, plan))
 
 
 def main() -> None:

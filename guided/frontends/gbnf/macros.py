@@ -73,7 +73,7 @@ class Macros:
             "TagDispatch": self._make_tag_dispatch,
             "TokenTagDispatch": self._make_token_tag_dispatch,
         }[name.text]
-        return make_node(name, *self._read_arguments(name))
+        return make_node(name, *self._read_arguments())
 
     # --- the macros
 
@@ -214,7 +214,7 @@ class Macros:
 
     # --- the syntax of arguments
 
-    def _read_arguments(self, name: Token) -> tuple[list[_Value], dict[str, _Value]]:
+    def _read_arguments(self) -> tuple[list[_Value], dict[str, _Value]]:
         """Read the positional and the named arguments."""
         reader = self._reader
         opening = reader.take_token()
@@ -264,5 +264,7 @@ class Macros:
 
     def _close_arguments(self, opening: Token) -> None:
         token = self._reader.take_token()
+        if token.kind == "end":
+            raise self._reader.error("the arguments are never closed", opening, "end them with )")
         if token.kind != ")":
             raise self._reader.error("a comma or ) is missing here", token, "arguments are separated by commas")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
-from typing import Any, Literal, TypedDict, Unpack
+from functools import lru_cache, partial
+from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 from guided.errors import SpecError, brief
 from guided.keywords import keywords_checked_class
@@ -168,40 +168,9 @@ classes='plain', max_items=5)
         return f"JsonSchemaOptions({', '.join(f'{name}={value!r}' for name, value in self.non_defaults().items())})"
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise SpecError(
-                    f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(choices)}"
-                )
-        if self.escapes not in ("json", "minimal") and not _are_escape_letters(self.escapes):
-            hint = 'use json, minimal, or the letters that may follow a backslash, out of "\\/bfnrtuU'
-            raise SpecError(f"option escapes={brief(self.escapes)} is unknown", hint=hint)
-        if self.draft is not None and self.draft not in DRAFTS:
-            raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
-        for name, minimum in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
-            maximum = getattr(self, name)
-            if maximum is not None and (isinstance(maximum, bool) or not isinstance(maximum, int) or maximum < minimum):
-                raise SpecError(f"option {name}={brief(maximum)} is not an integer of at least {minimum}")
-        for name, expected_type in (
-            ("surrounding_whitespace", bool),
-            ("strict", bool),
-        ):
-            if not isinstance(getattr(self, name), expected_type):
-                raise SpecError(f"option {name}={brief(getattr(self, name))} is not True or False")
-        additional = self.additional_properties
-        if not isinstance(additional, bool | None) and additional != "minimal":
-            raise SpecError(f"option additional_properties={brief(additional)} is not True, False, None or 'minimal'")
-        if not isinstance(self.whitespace, str):
-            raise SpecError(f"option whitespace={brief(self.whitespace)} is not a string")
-        if self.whitespace not in _FIXED_GAPS and re.fullmatch(r"[\w-]+", self.whitespace):
-            hint = f"one of {', '.join(_FIXED_GAPS)}, or a regular expression that matches whitespace"
-            raise SpecError(f"option whitespace={brief(self.whitespace)} is unknown", hint=hint)
-        if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):
-            raise SpecError(f"option indent={brief(self.indent)} is not an integer or a string of whitespace")
-        if (len(self.indent) if isinstance(self.indent, str) else self.indent or 0) > _MAX_INDENT:
-            raise SpecError(f"option indent={brief(self.indent)} is more than {_MAX_INDENT:,} characters wide")
-        if isinstance(self.indent, str) and not re.fullmatch(r"[ \t\n\r]*", self.indent):
-            raise SpecError(f"option indent={brief(self.indent)} is not JSON whitespace")
+        for option, is_valid, problem, hint in _CHECKS:
+            if not is_valid(value := getattr(self, option)):
+                raise SpecError(f"option {option}={brief(value)} {problem}", hint=hint)
         if self.separators is not None:
             object.__setattr__(self, "separators", _check_separators(self.separators))
         fixes_gaps = self.indent is not None or (self.separators is not None and self.whitespace in _FIXED_GAPS)
@@ -212,13 +181,81 @@ classes='plain', max_items=5)
             )
 
 
+class _Check(NamedTuple):
+    """A check of one option. Messages consist of the option, its value and `problem`."""
+
+    option: str
+    is_valid: Callable[[Any], bool]
+    problem: str
+    hint: str = ""
+
+
+def _has_known_escapes(escapes: object) -> bool:
+    return isinstance(escapes, str) and (escapes in ("json", "minimal") or set(escapes) <= set('"\\/bfnrtuU'))
+
+
+def _is_known_whitespace(whitespace: str) -> bool:
+    """Whether it has a known name, or is not a name."""
+    return whitespace in _FIXED_GAPS or not re.fullmatch(r"[\w-]+", whitespace)
+
+
+def _is_maximum(minimum: int, maximum: object) -> bool:
+    return maximum is None or (isinstance(maximum, int) and not isinstance(maximum, bool) and maximum >= minimum)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _has_valid_width(indent: int | str | None) -> bool:
+    return (len(indent) if isinstance(indent, str) else indent or 0) <= _MAX_INDENT
+
+
 _MAX_INDENT = 1_000  # characters
 _FIXED_GAPS = ("json", "single_space", "compact")
 _LITERAL_SEPARATOR = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
-
-
-def _are_escape_letters(letters: object) -> bool:
-    return isinstance(letters, str) and set(letters) <= set('"\\/bfnrtuU')
+_CHECKS: Final = (  # a check relies on those before it
+    *(
+        _Check(option, choices.__contains__, "is unknown", f"one of {', '.join(choices)}")
+        for option, choices in _CHOICES.items()
+    ),
+    _Check(
+        "escapes",
+        _has_known_escapes,
+        "is unknown",
+        'use json, minimal, or the letters that may follow a backslash, out of "\\/bfnrtuU',
+    ),
+    _Check("draft", (None, *DRAFTS).__contains__, "is unknown", f"one of {', '.join(DRAFTS)}"),
+    *(
+        _Check(option, partial(_is_maximum, minimum), f"is not an integer of at least {minimum}")
+        for option, minimum in (("max_string", 0), ("max_items", 0), ("max_digits", 1))
+    ),
+    _Check("surrounding_whitespace", _is_flag, "is not True or False"),
+    _Check("strict", _is_flag, "is not True or False"),
+    _Check(
+        "additional_properties",
+        lambda value: isinstance(value, bool | None) or value == "minimal",
+        "is not True, False, None or 'minimal'",
+    ),
+    _Check("whitespace", lambda value: isinstance(value, str), "is not a string"),
+    _Check(
+        "whitespace",
+        _is_known_whitespace,
+        "is unknown",
+        f"one of {', '.join(_FIXED_GAPS)}, or a regular expression that matches whitespace",
+    ),
+    _Check(
+        "indent",
+        lambda value: isinstance(value, int | str | None) and not isinstance(value, bool),
+        "is not an integer or a string of whitespace",
+    ),
+    _Check("indent", _has_valid_width, f"is more than {_MAX_INDENT:,} characters wide"),
+    _Check(
+        "indent",
+        lambda value: not isinstance(value, str) or re.fullmatch(r"[ \t\n\r]*", value) is not None,
+        "is not JSON whitespace",
+    ),
+)
 
 
 def _check_separators(pair: object) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from guided.errors import Finding, GuidedError, LimitExceeded, SpecError, brief,
 from guided.frontends.common.left_recursion import find_left_recursive, recursion_error
 from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.regex.derivatives import TooLarge
-from guided.ir.nodes import Grammar, Lexer
+from guided.ir.nodes import Grammar
 from guided.ir.ranges import Ranges
 from guided.keywords import read_items
 from guided.limits import Limits
@@ -53,8 +53,6 @@ __all__ = [
     "check_folders",
     "check_grammars",
     "check_not_empty",
-    "lark_to_grammar",
-    "lark_to_lexed",
     "load_lark",
     "read_lark",
 ]
@@ -161,18 +159,6 @@ def read_lark(
     else:
         findings += new_findings
     return grammar
-
-
-def lark_to_grammar(text: str, *, limits: Limits | None = None, **options: Any) -> Grammar:
-    """The grammar with "scannerless" semantics. `options`: fields of `LarkOptions`. Errors: see `read_lark`."""
-    return read_lark(text, LarkOptions(semantics="scannerless", **options), limits)
-
-
-def lark_to_lexed(text: str, *, limits: Limits | None = None, **options: Any) -> tuple[Grammar, Lexer]:
-    """(rules in which terminals are `Special(name)`, the lexer that finds the terminals). Errors: see `read_lark`."""
-    grammar = read_lark(text, LarkOptions(semantics="lexer", **options), limits)
-    assert grammar.lexer is not None
-    return replace(grammar, lexer=None), grammar.lexer
 
 
 def check_not_empty(text: str, options: LarkOptions, limits: Limits, schema_options: JsonSchemaOptions) -> None:

@@ -7,7 +7,7 @@ list what cannot be written.
 In an element, a string is written literally, without quotation marks and escapes, and ends where the element ends. So
 it cannot contain the closing tag. Neither can strings inside JSON. Any other value is JSON. If the schema allows
 strings and other values, an attribute shows the type in some styles. In the other styles, a text is not a string if it
-looks like JSON of a type that the schema allows at this place (`argument_places.py`).
+looks like JSON of a type that the schema allows there (`argument_types.py`).
 
 If an XML style's schema allows no object, it describes one value, which is written like the value of an element.
 

@@ -4,7 +4,7 @@
 
 `JsonArguments` reads JSON. `XmlArguments`, with the same interface, reads the styles that write each argument as an
 element (element_forms.py); some of these also write members and items of values as elements. Either the style marks the
-type of a value, or the type follows from the schema (`argument_places.py`) and the text. `read` takes a piece, and
+type of a value, or the type follows from the schema (`argument_types.py`) and the text. `read` takes a piece, and
 returns the text after the arguments once they may end; the caller passes this text again with the next piece. `text` is
 valid JSON at any time. `new_text` returns new JSON text that can no longer change. The results of all its calls,
 joined, are the JSON text of the arguments.
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from guided.frontends.json_schema.documents.source_spans import pointer_of, scalar_spans
-from guided.frontends.structural_tag.argument_places import Place, Places, is_json
+from guided.frontends.structural_tag.argument_types import ArgumentTypes, Goals, is_json
 from guided.frontends.structural_tag.element_forms import ElementForm
 from guided.frontends.structural_tag.partial_json import PartialJson
 
@@ -73,7 +73,7 @@ class _Container:
     """An object or array whose elements are being read.
 
     Attributes:
-        place: its place in the schema.
+        goals: what its schema allows.
         name: the JSON text before it: its name and a colon if it is a member, otherwise empty.
         end: the text that ends its element.
         parts: the JSON of its members or items so far.
@@ -81,7 +81,7 @@ class _Container:
     """
 
     kind: str
-    place: Place
+    goals: Goals
     name: str = ""
     end: str = ""
     parts: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class _Value:
         start: where it begins in the text of the arguments.
     """
 
-    place: Place
+    goals: Goals
     kinds: set[str]
     name: str
     end: str
@@ -118,8 +118,8 @@ class XmlArguments:
 
     def __init__(self, form: ElementForm, parameters: Any) -> None:
         self._form = form
-        self._places = None if form.is_typed else Places.of_schema(parameters, form)
-        self._open_containers = [_Container("object", frozenset() if self._places is None else self._places.root)]
+        self._types = None if form.is_typed else ArgumentTypes.of_schema(parameters, form)
+        self._open_containers = [_Container("object", frozenset() if self._types is None else self._types.root)]
         self._value: _Value | None = None
         self._buffer, self._size = "", 0  # the text that is not interpreted yet; the size of all text so far
         self._position = 0  # the end of the text that has been interpreted, in the buffer
@@ -212,7 +212,7 @@ class XmlArguments:
 
     def _begin_element(self, container: _Container, match: re.Match[str]) -> None:
         """Begin the element whose header matched: find its end, its key, and the types that its value may have."""
-        name, end, place = "", self._form.item_end, container.place
+        name, end, goals = "", self._form.item_end, container.goals
         key: str | int = len(container.parts)
         if container.kind == "object":
             key = self._form.decode_name(match["name"])
@@ -224,11 +224,11 @@ class XmlArguments:
                 if match["string"]
                 else _KINDS_BY_LABEL.get(match.groupdict().get("type", ""), _OTHER_KINDS)
             )
-        elif (places := self._places) is not None:
-            place, place_kinds = places.read(place, key)
-            kinds = place_kinds or kinds  # `place_kinds` is empty for a name that only the compiler's options allow
+        elif (types := self._types) is not None:
+            goals, schema_kinds = types.read(goals, key)
+            kinds = schema_kinds or kinds  # `schema_kinds` is empty for a name that only the compiler's options allow
         start = self._size - len(self._buffer) + self._position
-        self._value = _Value(place, set(kinds), name, end, key, start)
+        self._value = _Value(goals, set(kinds), name, end, key, start)
 
     def _read_value(self, value: _Value) -> bool:
         """Read the value of an element as far as it is in the buffer. Returns False if more text is needed."""
@@ -239,7 +239,7 @@ class XmlArguments:
             if has_elements:
                 (kind,) = container_kinds
                 self._emit_begin(value.name, "{" if kind == "object" else "[")
-                self._open_containers.append(_Container(kind, value.place, value.name, value.end, key=value.key))
+                self._open_containers.append(_Container(kind, value.goals, value.name, value.end, key=value.key))
                 self._value = None
                 return True
             value.kinds -= container_kinds

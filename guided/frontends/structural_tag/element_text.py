@@ -8,9 +8,9 @@ string contains the text that ends its element.
 A schema that allows no object describes one value, not arguments. This *bare* value is written like the value of an
 element, without the texts around it: the caller writes those.
 
-Levels (see `Notation`): from 0 on, values are JSON. Each place of `argument_places.py` has an even negative level for
-the value of an element, and the odd level below it for the members or items of this value. In styles that write the
-types of values, all elements share one place. Level -1 are the arguments, and -2 is a bare value.
+Levels (see `Notation`): from 0 on, values are JSON. Each set of goals (`argument_types.py`) has an even negative level
+for the value of an element, and the odd level below it for the members or items of this value. In styles that write the
+types of values, all elements share one even level. Level -1 are the arguments, and -2 is a bare value.
 
 The module refuses names that the style cannot write; members without a declared name, if the end repeats the name;
 items that must differ, if they are elements; an object and an array as alternatives, if types are not written.
@@ -37,10 +37,10 @@ from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import QUOTE
 from guided.frontends.regex import parse_regex
-from guided.frontends.structural_tag.argument_places import (
+from guided.frontends.structural_tag.argument_types import (
     ArgumentsNarrowing,
-    Place,
-    Places,
+    ArgumentTypes,
+    Goals,
     allows_object,
     arguments_goal,
     non_string_pattern,
@@ -105,12 +105,12 @@ class ElementNotation(Notation):
         self.json_rules: dict[str, str] = {}
         root = lowering.root
         arguments = arguments_goal(lowering.expander, root)
-        self._places = Places(lowering.expander, arguments, self._elements)
+        self._types = ArgumentTypes(lowering.expander, arguments, self._elements)
         self._is_bare = not allows_object(lowering.expander, arguments)
         self._root = lowering.expander.goal((root,)) if self._is_bare else arguments
-        self._places_by_number: list[Place] = [frozenset([self._root])] * 2  # index n: the place of -2n and -2n - 1
-        self._schema_locations = [root.location] * 2  # the schema location of each place, for messages
-        self._place_numbers: dict[Place, int] = {}
+        self._goals_by_number: list[Goals] = [frozenset([self._root])] * 2  # index n: for levels -2n and -2n - 1
+        self._schema_locations = [root.location] * 2  # by the same index, for messages
+        self._goal_numbers: dict[Goals, int] = {}
 
     def _spell(self, text: str) -> Node:
         if text not in self._spellings:
@@ -134,14 +134,14 @@ class ElementNotation(Notation):
             return level + 1
         if self._form.is_typed:
             return _LABELLED
-        places, container, location = (
-            self._places,
-            self._places_by_number[-level // 2],
+        types, container, location = (
+            self._types,
+            self._goals_by_number[-level // 2],
             self._schema_locations[-level // 2],
         )
         if isinstance(step, int):
-            return self._place_level(places.item(container, step), f"{location}/items")
-        return self._place_level(places.member(container, step), f"{location}/properties/{escape(step)}")
+            return self._level_of(types.item(container, step), f"{location}/items")
+        return self._level_of(types.member(container, step), f"{location}/properties/{escape(step)}")
 
     def additional_levels(
         self, level: int, goal: Goal, declared_names: Collection[str]
@@ -153,9 +153,9 @@ class ElementNotation(Notation):
             return super().additional_levels(level, goal, declared_names)
         if self._form.is_typed:
             return [((), _LABELLED)]
-        places, container, location = (
-            self._places,
-            self._places_by_number[-level // 2],
+        types, container, location = (
+            self._types,
+            self._goals_by_number[-level // 2],
             self._schema_locations[-level // 2],
         )
         if self._form.repeats_names:
@@ -164,29 +164,29 @@ class ElementNotation(Notation):
                 pointer=goal[0].location if goal else location,
                 hint='write "additionalProperties": false, and name the properties',
             )  # fmt: skip
-        goals = frozenset([goal])
-        if places.has_one_shape(container) or "string" not in places.kinds(goals):
-            return [((), self._place_level(goals, location))]
+        only_goal = frozenset([goal])
+        if types.has_one_shape(container) or "string" not in types.kinds(only_goal):
+            return [((), self._level_of(only_goal, location))]
         languages_by_kinds: dict[frozenset[str], list[Node]] = {}
         levels_by_kinds: dict[frozenset[str], int] = {}
-        for language, place in places.other_members(container, declared_names):
-            kinds = places.kinds(place)
+        for language, goals in types.other_members(container, declared_names):
+            kinds = types.kinds(goals)
             languages_by_kinds.setdefault(kinds, []).append(language)
-            levels_by_kinds[kinds] = self._place_level(place, location)
+            levels_by_kinds[kinds] = self._level_of(goals, location)
         return [((union_of(languages),), levels_by_kinds[kinds]) for kinds, languages in languages_by_kinds.items()]
 
-    def _place_level(self, place: Place, location: str) -> int:
-        if place not in self._place_numbers:
-            if self._form.has_nested_elements and {"object", "array"} <= self._places.kinds(place):
+    def _level_of(self, goals: Goals, location: str) -> int:
+        if goals not in self._goal_numbers:
+            if self._form.has_nested_elements and {"object", "array"} <= self._types.kinds(goals):
                 raise UnsupportedError(
                     "an object and an array cannot be distinguished in this style",
-                    pointer=min((goal[0].location for goal in place if goal), default=location),
+                    pointer=min((goal[0].location for goal in goals if goal), default=location),
                     hint="put them into two properties",
                 )
-            self._place_numbers[place] = len(self._places_by_number)
-            self._places_by_number.append(place)
+            self._goal_numbers[goals] = len(self._goals_by_number)
+            self._goals_by_number.append(goals)
             self._schema_locations.append(location)
-        return -2 * self._place_numbers[place]
+        return -2 * self._goal_numbers[goals]
 
     def content_level(self, level: int) -> int:
         """See `Notation`."""
@@ -244,7 +244,7 @@ class ElementNotation(Notation):
         framed. So the first character shows whether a string is framed, and it is read back unchanged.
         """
         if level == _BARE or not self._form.is_typed:
-            kinds = self._places.kinds(self._places_by_number[-level // 2])
+            kinds = self._types.kinds(self._goals_by_number[-level // 2])
             if other_values := non_string_pattern(kinds, nests=self._form.has_nested_elements):
                 content = And((content, Not(parse_regex(other_values))))
         if level == _BARE or not self._form.lines:

@@ -32,7 +32,7 @@ from guided.frontends.json_schema.text.narrow import Narrowing
 from guided.frontends.json_schema.text.notation import Notation
 from guided.frontends.json_schema.text.spelling import MINIMAL_STRING, QUOTE, Layout, layout_of
 from guided.frontends.regex import parse_regex
-from guided.frontends.structural_tag.argument_places import (
+from guided.frontends.structural_tag.argument_types import (
     ArgumentsNarrowing,
     allows_object,
     arguments_goal,
@@ -40,7 +40,7 @@ from guided.frontends.structural_tag.argument_places import (
     refuse_unique,
 )
 from guided.frontends.structural_tag.literal_forms import LiteralForm
-from guided.ir.encodings import UTF8, Encoding, Form, Span
+from guided.ir.encodings import UTF8, Encoding, Form, Span, hex_digit
 from guided.ir.nodes import EPSILON, And, Encoded, Node, Not, Seq, Text
 from guided.ir.ranges import charset, complement, intersect
 from guided.ir.serial import serial
@@ -57,10 +57,6 @@ _CHARACTERS: Final = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 def _byte_span(char: str) -> tuple[Span, ...]:
     return (Span(ord(char), ord(char), 0, 1),)
-
-
-def _hex_digit_spans(step: int) -> tuple[Span, ...]:
-    return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
 
 
 @cache
@@ -83,13 +79,13 @@ def python_string(quote: str, *, minimal: bool) -> Encoding:
     forms.append(
         Form(
             hex_escaped if minimal else ((0, 0xFF),),
-            (_byte_span("\\"), _byte_span("x"), _hex_digit_spans(16), _hex_digit_spans(1)),
+            (_byte_span("\\"), _byte_span("x"), hex_digit(16), hex_digit(1)),
         )
     )
     if not minimal:
-        four_digits = tuple(_hex_digit_spans(1 << shift) for shift in (12, 8, 4, 0))
+        four_digits = tuple(hex_digit(1 << shift) for shift in (12, 8, 4, 0))
         forms.append(Form(intersect(_CHARACTERS, ((0, 0xFFFF),)), (_byte_span("\\"), _byte_span("u"), *four_digits)))
-        plane_digits = ((Span(0x30, 0x31, 0, 1 << 20),), _hex_digit_spans(1 << 16))
+        plane_digits = ((Span(0x30, 0x31, 0, 1 << 20),), hex_digit(1 << 16))
         forms.append(
             Form(
                 _CHARACTERS,

@@ -2,7 +2,7 @@
 // requested log probabilities.
 //
 // In: a `Choice` with a row of float32 logits, which is only read. Out: a `ChosenToken`. The order of the steps is
-// documented in SamplingParams (guided/sampling/params.py); guided/sampling/choosing.py implements them in torch. At
+// documented in SamplingParams (guided/sampling/params.py); guided/sampling/reference_choice.py implements them in torch. At
 // temperature 0, the token with the greatest logit is chosen. Otherwise, it is the first token at which the cumulative
 // distribution exceeds a uniform number from the caller, so a choice depends only on its arguments. Cost: two to four
 // passes over the row, and a copy if logits are changed.

@@ -3,6 +3,9 @@
 Device blocks, if there are any, lie outside the ring, and their contents are never moved. They are allocated first, so
 short sequences may stay on the device. Which blocks of a sequence are full follows from its length alone, since prefill
 and decoding both fill them in order.
+
+The methods that return ids of CPU blocks show programs what is stored there (S2.16 in docs/requirements.md). The cache
+itself does not call them.
 """
 
 from __future__ import annotations

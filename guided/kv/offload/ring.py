@@ -7,6 +7,9 @@ slot is reloaded right after attention to it, so up to N - 1 loads run at once. 
 block. The other slots form two halves, which load the blocks before it: one kernel call attends to one half while the
 other half is being loaded. A half has (N - 1) // 2 slots, but at least one. With N = 2, both halves are the same slot,
 so blocks are loaded, waited for and attended to one by one.
+
+`prefill_depth` and `get_load_slots_for_decode` describe this schedule (S2.10 in docs/requirements.md) for programs that
+copy blocks themselves; the cache does not call them.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from guided.automaton.reference.language import ALL_BYTES
-from guided.automaton.reference.lexer import LexedLanguage, Tokenization
+from guided.automaton.reference.lexer import LexedLanguage, Reading
 from guided.errors import GuidedError
 from guided.ir.nodes import Grammar
 from guided.matching.explain.characters import join_with_or
-from guided.matching.explain.notation import Names
+from guided.matching.explain.format_grammar import Names
 from guided.matching.explain.positions import MAX_SYMBOLS, SECONDS, Position, label_rules
 from guided.meter import limit_work
 
@@ -55,9 +55,9 @@ class Lexing(NamedTuple):
         return "; ".join(filter(None, [", and ".join(phrases), self.refusal]))
 
 
-_Starts = dict[Tokenization, tuple[int, ...]]
+_Starts = dict[Reading, tuple[int, ...]]
 """Reading -> the offsets at which its lexemes begin. The last offset is for the current or the next lexeme."""
-_Excluded = dict[Tokenization, str]
+_Excluded = dict[Reading, str]
 """Reading that a longer match excludes -> this match, in words. Such readings are followed for explanations only."""
 
 
@@ -142,7 +142,7 @@ class LabelledLexer:
             readings = self._advance(readings, byte, len(longer_text))
         return next(reversed(excluded.values()), "") if refused_bytes else ""
 
-    def _describe_longer_match(self, reading: Tokenization, starts: tuple[int, ...], text: bytes) -> str:
+    def _describe_longer_match(self, reading: Reading, starts: tuple[int, ...], text: bytes) -> str:
         """Describe the competitor whose match ends with the last byte of `text`; empty if there is none."""
         for competitor in reading.competitors:
             for number, run in competitor:
@@ -161,7 +161,7 @@ class LabelledLexer:
             runs = [next_run for run in runs for next_run in run.step(byte)]
         return bool(text) and any(run.may_stop for run in runs)
 
-    def _current_terminals(self, reading: Tokenization) -> list[int]:
+    def _current_terminals(self, reading: Reading) -> list[int]:
         return [*(number for number, _ in reading.matches), *(number for _, number, _ in reading.keywords)]
 
     def _terminal_names(self, numbers: Iterable[int]) -> tuple[str, ...]:

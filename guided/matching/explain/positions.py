@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from guided.automaton.reference.language import Item, Language, State
 from guided.errors import GuidedError, LimitExceeded
 from guided.ir.nodes import Alt, Grammar, Node, Ref, Repeat, Seq, Special
-from guided.matching.explain.notation import Names, is_helper
+from guided.matching.explain.format_grammar import Names, is_helper
 from guided.meter import limit_work, spend
 
 __all__ = [

@@ -26,8 +26,8 @@ from guided.engine.request import Prompt
 from guided.errors import BudgetError
 from guided.matching import GrammarMatcher
 from guided.sampling.choice import Choice
-from guided.sampling.choosing import apply_mask
 from guided.sampling.params import SamplingParams
+from guided.sampling.reference_choice import apply_mask
 from guided.sampling.sampler import log_mass
 from guided.server.http.errors import RequestError
 from guided.server.inspector.inspection import MAX_LENGTH, accept_prefix, compile_or_refuse

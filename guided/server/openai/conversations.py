@@ -73,7 +73,7 @@ def build_chat_request(
     if constraint is not None or is_reasoning:
         allows_free_text = constraint is None if functions is None else functions.constraint.open_ended
         warnings = chat.stop_warnings(
-            _describe_constraint(structured_output, functions, is_reasoning), allows_free_text=allows_free_text
+            _describe_constraint(structured_output, functions), allows_free_text=allows_free_text
         )
         options = remove_stops(options, keep=("stop",) if allows_free_text else ())
     if functions is None:
@@ -139,8 +139,8 @@ def _make_answer_splitter(
     return splitter_class(None if toolbox is None else AnswerDecoder(vocabulary, toolbox, keep_control_names=False))
 
 
-def _describe_constraint(structured_output: StructuredOutput, functions: Functions | None, is_reasoning: bool) -> str:
-    """What constrains the answer, as a clause for a warning."""
+def _describe_constraint(structured_output: StructuredOutput, functions: Functions | None) -> str:
+    """What constrains the answer, as a clause for a warning. Without calls and a specification, it is the reasoning."""
     if functions is not None and functions.constraint.open_ended:
         return "this answer may contain calls"
     if structured_output.constraint is not None and (functions is None or functions.has_text_format):

@@ -19,7 +19,7 @@ from guided.close_names import find_closest_name
 from guided.errors import brief
 from guided.server.http.errors import RequestError
 
-__all__ = ["StrictModel", "fault", "read_by_type", "read_part", "read_request", "validate_in_parts"]
+__all__ = ["StrictModel", "check_object", "fault", "read_by_type", "read_part", "read_request", "validate_in_parts"]
 
 _FAULT: Final = "guided_fault"
 _PART: Final = 1000  # entries of an object that are read at a time
@@ -153,7 +153,7 @@ def read_part(path: str, kind: type[_Read], value: object) -> _Read:
     Raises:
         RequestError: the first error, with the path of the field that it concerns.
     """
-    members = dict(_check_object(path, value))
+    members = dict(check_object(path, value))
     try:
         return read_request(kind, members)
     except RequestError as error:
@@ -186,7 +186,7 @@ def read_by_type(
     """
     if isinstance(value, BaseModel):
         return value
-    type_name = _check_object(path, value).get("type") or default
+    type_name = check_object(path, value).get("type") or default
     kind = kinds.get(type_name) if isinstance(type_name, str) else None
     if kind is None:
         reason = (reasons or {}).get(str(type_name), other_hint) or f"known types are {', '.join(kinds)}"
@@ -194,7 +194,8 @@ def read_by_type(
     return read_part(path, kind, value)
 
 
-def _check_object(path: str, value: object) -> Mapping[str, Any]:
+def check_object(path: str, value: object) -> Mapping[str, Any]:
+    """Return a value that must be an object. Raises RequestError if it is not one."""
     if not isinstance(value, Mapping):
         raise RequestError(f"{path} must be an object, not {brief(value)}", param=path)
     return value

@@ -34,6 +34,7 @@ from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintCompiler
 from guided.server.http.errors import RequestError
+from guided.server.openai.reading import check_object
 
 __all__ = ["KINDS", "StructuredOutput", "read_structured_output"]
 
@@ -101,10 +102,10 @@ def read_structured_output(
     reader = _Reader(allow_special_tokens)
     candidates = list[StructuredOutput]()
     if (format := fields.pop("response_format", None)) is not None:
-        candidates.append(reader.read_response_format(_check_mapping("response_format", format)))
+        candidates.append(reader.read_response_format(check_object("response_format", format)))
     if (outputs := fields.pop("structured_outputs", None)) is not None:
         candidates.append(
-            reader.read_structured_outputs("structured_outputs.", _check_mapping("structured_outputs", outputs))
+            reader.read_structured_outputs("structured_outputs.", check_object("structured_outputs", outputs))
         )
     if deprecated_fields := {
         _DEPRECATED_NAMES[name]: fields.pop(name) for name in list(fields) if name in _DEPRECATED_NAMES
@@ -138,7 +139,7 @@ class _Reader:
                 _refuse_unknown("response_format", format, ("type", "schema"))
                 return self.read("json_object", "response_format", True)
             case "json_schema":
-                json_schema = _check_mapping("response_format.json_schema", format.get("json_schema"))
+                json_schema = check_object("response_format.json_schema", format.get("json_schema"))
                 param = "response_format.json_schema.schema"
                 if "schema" not in json_schema:
                     raise RequestError("response_format.json_schema has no schema", param=param)
@@ -199,7 +200,7 @@ class _Reader:
             case "structural_tag":
                 tag = _parse_json(param, value) if isinstance(value, str) else value
                 compile_tag = GrammarCompiler.compile_structural_tag
-                constraint = self._build_constraint(compile_tag, _check_mapping(param, tag), **_JSON_OPTIONS)
+                constraint = self._build_constraint(compile_tag, check_object(param, tag), **_JSON_OPTIONS)
                 return StructuredOutput(constraint, {}, param, kind="structural_tag", source=value)
         if not isinstance(value, str):
             raise RequestError(f"{param} must be a string, not {brief(value)}", param=param)
@@ -240,12 +241,6 @@ def _parse_json(param: str, text: str) -> Any:
         return json.loads(text)
     except (GuidedError, ValueError, RecursionError) as error:
         raise RequestError(str(error), param=param) from error
-
-
-def _check_mapping(param: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise RequestError(f"{param} must be an object, not {brief(value)}", param=param)
-    return value
 
 
 def _refuse_unknown(param: str, fields: Mapping[str, Any], names: tuple[str, ...]) -> None:

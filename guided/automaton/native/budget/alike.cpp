@@ -43,12 +43,12 @@ bool CompletionFinder::append_window(int32_t config, int64_t base, size_t symbol
   for (;;) {
     const Completion& c = completion_of(config);
     if (out.size() > kMaxNumbers) return false;
-    if (!c.alternatives.empty() || c.draft >= 0) {
-      out.insert(out.end(), {kAlternativesMark, static_cast<int32_t>(c.alternatives.size()), c.draft >= 0});
+    if (!c.alternatives.empty() || c.open_text >= 0) {
+      out.insert(out.end(), {kAlternativesMark, static_cast<int32_t>(c.alternatives.size()), c.open_text >= 0});
       add_cost(c.total);
       for (int32_t alternative : c.alternatives)
         if (!append_window(alternative, base, symbols_left, out)) return false;
-      if (c.draft >= 0 && !append_window(c.draft, base, symbols_left, out)) return false;
+      if (c.open_text >= 0 && !append_window(c.open_text, base, symbols_left, out)) return false;
       if (!c.alternatives.empty()) return true;
     }
     if (c.is_fenced || c.is_impossible) {
@@ -92,7 +92,7 @@ int32_t CompletionFinder::window_of(int32_t config) {
 bool CompletionFinder::copy_completion(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
                                        std::unique_ptr<Completion>& out) {
   const Completion& original = completion_of(alike);
-  if (original.total >= kUnreachable || !original.alternatives.empty() || original.draft >= 0) return false;
+  if (original.total >= kUnreachable || !original.alternatives.empty() || original.open_text >= 0) return false;
   const Thread thread = arena_.config(config).threads[0];
   auto result = std::make_unique<Completion>();
   follow(thread, *result);
@@ -200,7 +200,8 @@ bool CompletionFinder::add_iteration(AlikeIterations& iterations, int32_t config
   int32_t current = iterations.configs.empty() ? -1 : config;
   for (size_t segments = 0; current >= 0 && current != iterations.configs.back(); ++segments) {
     const Completion& c = completion_of(current);
-    if (segments > kMaxSegments || c.ends_frame || c.next < 0 || !c.alternatives.empty() || c.draft >= 0) return false;
+    if (segments > kMaxSegments || c.ends_frame || c.next < 0 || !c.alternatives.empty() || c.open_text >= 0)
+      return false;
     current = continuation_in_frame(c.next, iterations.last.ret);
   }
   const auto [it, inserted] = iterations.windows.try_emplace(window_of(config), iterations.configs.size());
@@ -224,7 +225,7 @@ bool CompletionFinder::leads_to_iteration(AlikeIterations& iterations, int32_t c
     if (current.reg != start.reg) return false;
     if (current.pos == iterations.last.pos) return it->second = true;
     const Completion* c = completions_.get(config);
-    if (!c || c->ends_frame || c->next < 0 || !c->alternatives.empty() || c->draft >= 0) return false;
+    if (!c || c->ends_frame || c->next < 0 || !c->alternatives.empty() || c->open_text >= 0) return false;
     config = continuation_in_frame(c->next, iterations.last.ret);
   }
   return false;

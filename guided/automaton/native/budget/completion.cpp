@@ -25,23 +25,23 @@ CompletionFinder::~CompletionFinder() {
 
 // ---- segments
 // Appends the segment of a thread: follows the shortest-path tree to the next link.
-void CompletionFinder::follow(Thread thread, Completion& out, bool without_drafts) {
+void CompletionFinder::follow(Thread thread, Completion& out, bool without_open_texts) {
   const int32_t caller = thread.ret;
   auto link = [&] { out.next = arena_.intern({thread}, false); };
   for (;;) {
     CallMeter::work(kSymbolWork);
     if (grammar_.is_later(thread.pos)) arena_.require_compiled(arena_.state_of_thread(thread));
     const Rule& rule = grammar_.rule_at(thread.pos);
-    const bool has_symbols = !out.symbols.empty(), is_draft_thread = thread.mem < 0;
+    const bool has_symbols = !out.symbols.empty(), is_open_thread = thread.mem < 0;
     if (has_symbols && ((thread.pos - rule.base) % kLinkInterval == 0 || out.symbols.size() >= kMaxSegmentSymbols))
       return link();
-    if (is_draft_thread ? letters_of_draft(thread.mem) > 0 : arena_.uniqueness().may_become_seen(thread.mem)) {
+    if (is_open_thread ? letters_of_open_text(thread.mem) > 0 : arena_.uniqueness().may_become_seen(thread.mem)) {
       if (has_symbols) return link();
-      return is_draft_thread ? follow_letters(thread, out) : append_entry_end(thread, out);
+      return is_open_thread ? follow_letters(thread, out) : append_entry_end(thread, out);
     }
     if (rule.max_tokens >= 0) return append_limited_end(thread, out);
     Thread plain_thread = thread;
-    if (is_draft_thread) plain_thread.mem = kOutside;
+    if (is_open_thread) plain_thread.mem = kOutside;
     const ShortestText::Choice c = tree_.choose(plain_thread);
     if (c.cost > kUnreachable) {
       out.is_impossible = true;
@@ -55,7 +55,7 @@ void CompletionFinder::follow(Thread thread, Completion& out, bool without_draft
       case ShortestText::Choice::Byte:
         out.symbols.push_back(c.index);
         thread.pos = grammar_.step(thread.pos, static_cast<uint8_t>(c.index));
-        if (!is_draft_thread) thread.mem = arena_.uniqueness().read(thread.mem, static_cast<uint8_t>(c.index));
+        if (!is_open_thread) thread.mem = arena_.uniqueness().read(thread.mem, static_cast<uint8_t>(c.index));
         break;
       case ShortestText::Choice::Token:
         out.symbols.push_back(256 + grammar_.tokens[c.index].token);
@@ -67,18 +67,18 @@ void CompletionFinder::follow(Thread thread, Completion& out, bool without_draft
         break;
       case ShortestText::Choice::ApplyEffect:
         if (has_symbols) return link();
-        if (!apply_effect(grammar_.effects[c.index], thread, out, without_drafts)) return;
+        if (!apply_effect(grammar_.effects[c.index], thread, out, without_open_texts)) return;
         break;
     }
   }
 }
 
 // Applies an effect that the segment meets. Returns false if the segment ends here.
-bool CompletionFinder::apply_effect(const EffectEdge& e, Thread& thread, Completion& out, bool without_drafts) {
+bool CompletionFinder::apply_effect(const EffectEdge& e, Thread& thread, Completion& out, bool without_open_texts) {
   const Rule& rule = grammar_.rule_at(thread.pos);
-  if (e.effect.op == Effect::Begin && !without_drafts && is_drafted_from_here(thread))
-    if (out.next = find_draft(thread); out.next >= 0) return false;
-  if (thread.mem < 0 && e.effect.changes_scopes()) return apply_effect_in_draft(e, thread, out);
+  if (e.effect.op == Effect::Begin && !without_open_texts && is_left_open_from_here(thread))
+    if (out.next = find_open_text(thread); out.next >= 0) return false;
+  if (thread.mem < 0 && e.effect.changes_scopes()) return apply_effect_in_open_text(e, thread, out);
   if (!arena_.apply(rule, e.effect, thread)) {
     out.is_impossible = true;
     return false;
@@ -157,7 +157,7 @@ int64_t CompletionFinder::min_tokens_across(int32_t node, int32_t config) {
     };
     const Completion& c = completion_of(entered_config);
     for (int32_t alternative : c.alternatives) add(token_node, alternative);
-    if (c.draft >= 0) add(token_node, c.draft);
+    if (c.open_text >= 0) add(token_node, c.open_text);
     if (!c.alternatives.empty() || c.is_fenced) continue;
     for (size_t k = 0; token_node >= 0 && k < c.symbols.size(); ++k) {
       token_node = c.symbols[k] < 256 ? trie.child(token_node, static_cast<uint8_t>(c.symbols[k])) : -1;
@@ -209,7 +209,7 @@ bool CompletionFinder::ends_if_nearest_is_followed(int32_t state, int64_t max_se
     follow(thread, segment);
     written_values_.erase(&segment);
     if (segment.is_impossible) return false;
-    if (segment.next < 0 || is_draft(segment.next)) return true;  // a draft is only created if it ends
+    if (segment.next < 0 || is_open_text(segment.next)) return true;  // an open text is only created if it ends
     state = segment.next;
   }
   return false;
@@ -241,15 +241,15 @@ void CompletionFinder::begin(int32_t id, bool only_nearest, Completion& c) {
   }
   const Thread t = config.threads[0];
   if (t.pos == kExit) return;
-  const int32_t draft_config = find_draft(t);
-  if (draft_config >= 0 && is_hard_to_end(t)) {
-    c.alternatives.push_back(draft_config);
+  const int32_t open_config = find_open_text(t);
+  if (open_config >= 0 && is_hard_to_end(t)) {
+    c.alternatives.push_back(open_config);
     return;
   }
   follow(t, c);
-  if (draft_config >= 0 && c.next != draft_config &&
-      (completion_of(draft_config).entries > 0 || arena_.uniqueness().may_become_seen(t.mem)))
-    c.draft = draft_config;
+  if (open_config >= 0 && c.next != open_config &&
+      (completion_of(open_config).entries > 0 || arena_.uniqueness().may_become_seen(t.mem)))
+    c.open_text = open_config;
 }
 
 // Computes the totals once everything that follows the segment is known.
@@ -272,7 +272,7 @@ void CompletionFinder::finish(int32_t id, Completion& c) {
       if (const Completion* continuation_completion = completions_.get(continuation))
         c.after_frame = continuation_completion->after_frame;
   }
-  if (c.draft >= 0) take_if_shorter(completion_of(c.draft));
+  if (c.open_text >= 0) take_if_shorter(completion_of(c.open_text));
 }
 
 // The completion of a configuration that follows, for use inside completion(). It may not exist yet if the completion
@@ -388,7 +388,7 @@ void CompletionFinder::first_tokens(int32_t state, std::vector<int32_t>& out) {
     if (!visited.insert(pair_key(node, config)).second) continue;
     const Completion& c = completion(config);
     for (int32_t alternative : c.alternatives) queue.push_back({node, alternative});
-    if (c.draft >= 0) queue.push_back({node, c.draft});
+    if (c.open_text >= 0) queue.push_back({node, c.open_text});
     if (!c.alternatives.empty() || c.is_impossible || (c.is_fenced && node > 0)) continue;
     for (size_t k = 0; node >= 0 && k < c.symbols.size(); ++k) {
       node = c.symbols[k] < 256 ? trie.child(node, static_cast<uint8_t>(c.symbols[k])) : -1;
@@ -408,7 +408,7 @@ void CompletionFinder::written_later(const std::vector<int32_t>& states, std::ve
     CallMeter::work(kSymbolWork);
     const int32_t config = stack.back();
     stack.pop_back();
-    if (is_draft(config)) continue;  // a draft chooses no values
+    if (is_open_text(config)) continue;  // an open text chooses no values
     for (const Thread& t : arena_.config(config))
       arena_.uniqueness().append_values_after_unknown(t.mem, visited_scopes, out);
     const Completion& c = completion(config);

@@ -38,13 +38,13 @@
 namespace guided {
 
 struct Completion {
-  // Of a single thread: the segment up to the next link, as bytes, 256 + token, or 256 for a letter of a draft.
+  // Of a single thread: the segment up to the next link, as bytes, 256 + token, or 256 for a letter of an open text.
   std::vector<int32_t> symbols;
   std::vector<int64_t> costs;  // costs[i]: the number of tokens that spell symbols[i..] and everything that follows
   int32_t next = -1;           // the configuration that follows; -1: none
   std::vector<int32_t> alternatives;  // of several threads: one configuration for each of them
-  // Of a single thread with a seen set: the configuration of another text, with drafts of its entries; or -1.
-  int32_t draft = -1;
+  // Of a single thread with a seen set: the configuration of another text, with open texts of its entries; or -1.
+  int32_t open_text = -1;
   int32_t after_frame = -1;    // of a single thread: the configuration after its frame; -1: unknown
   int32_t window = -1;         // see alike.cpp; -1: unknown
   int32_t copied_from = -1;    // the configuration whose completion was copied; -1: none
@@ -52,7 +52,7 @@ struct Completion {
   bool is_impossible = false;  // whether there is no text
   bool is_fenced = false;      // whether no token crosses the start or end of the segment
   int64_t total = 0;
-  int64_t entries = 0;  // of a draft: the number of entries that it writes
+  int64_t entries = 0;  // of an open text: the number of entries that it writes
   size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + alternatives.size() * 4; }
 };
 
@@ -78,8 +78,8 @@ class CompletionFinder {
   // The symbols of a completion of a state, at most `limit` of them.
   std::vector<int32_t> spelled_symbols(int32_t state, size_t limit);
   const Completion& completion(int32_t config, int64_t max_segments = INT64_MAX);
-  // Whether a configuration belongs to a draft. The configurations of states never do.
-  bool is_draft(int32_t config) const {
+  // Whether a configuration belongs to an open text. The configurations of states never do.
+  bool is_open_text(int32_t config) const {
     const Config& c = arena_.config(config);
     return c.count > 0 && c.threads[0].mem < 0;
   }
@@ -106,8 +106,8 @@ class CompletionFinder {
   bool ends_if_nearest_is_followed(int32_t state, int64_t max_segments);
   int64_t estimate_bytes_to_end(Thread thread);
   Thread nearest_thread(const Config& config);
-  void follow(Thread thread, Completion& out, bool without_drafts = false);
-  bool apply_effect(const EffectEdge& edge, Thread& thread, Completion& out, bool without_drafts);
+  void follow(Thread thread, Completion& out, bool without_open_texts = false);
+  bool apply_effect(const EffectEdge& edge, Thread& thread, Completion& out, bool without_open_texts);
   void begin(int32_t config, bool only_nearest, Completion& out);
   void finish(int32_t config, Completion& out);
   void append_limited_end(const Thread& thread, Completion& out);
@@ -149,13 +149,13 @@ class CompletionFinder {
   int32_t window_of(int32_t config);
   bool append_window(int32_t config, int64_t base, size_t symbols_left, std::vector<int32_t>& out);
 
-  // ---- drafts of entries (drafts.cpp)
-  int32_t find_draft(const Thread& thread);
-  static int letters_of_draft(int32_t memory);
+  // ---- open texts of entries (open_texts.cpp)
+  int32_t find_open_text(const Thread& thread);
+  static int letters_of_open_text(int32_t memory);
   void follow_letters(const Thread& thread, Completion& out);
-  bool apply_effect_in_draft(const EffectEdge& edge, Thread& thread, Completion& out);
+  bool apply_effect_in_open_text(const EffectEdge& edge, Thread& thread, Completion& out);
   bool gets_closer_to_end(const Thread& entry, const NewLetters::Way& way);
-  bool is_drafted_from_here(const Thread& thread);
+  bool is_left_open_from_here(const Thread& thread);
   bool is_hard_to_end(const Thread& thread);
 
   ByState<const Completion*> completions_{nullptr};  // by configuration

@@ -36,7 +36,7 @@ int64_t BudgetMasks::text_bytes(int32_t config) {
   int32_t entry_count = -1;
   for (int32_t current = config; current >= 0;) {
     const Completion& c = completions_.completion(current);
-    if (c.total >= kUnreachable || completions_.is_draft(current)) return kUnreachable;
+    if (c.total >= kUnreachable || completions_.is_open_text(current)) return kUnreachable;
     for (const Thread& t : arena_.config(current)) {
       if (t.pos == kExit) continue;
       const int32_t own_entries = uniqueness.count_entries(t.mem);

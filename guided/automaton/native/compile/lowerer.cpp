@@ -160,42 +160,18 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
   if (Nullability::has_contradictory_bounds(n)) return;
   if (n.kind != Kind::Seq && n.kind != Kind::Alt && n.kind != Kind::Encoded && n.kind != Kind::Repeat)
     preceding_loop_ = -1;
-  Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
   switch (n.kind) {
     case Kind::Chars:
-      for (const Range& r : n.ranges) nfa.edge(from, base + r.lo, base + r.hi, to);
+      build_characters(nfa, n, enc, from, to);
       return;
-    case Kind::Text: {
-      int32_t current = from;
-      for (size_t i = 0; i < n.text.size(); ++i) {
-        int32_t next = i + 1 == n.text.size() ? to : nfa.add();
-        nfa.edge(current, base + n.text[i], base + n.text[i], next);
-        current = next;
-      }
-      if (n.text.empty()) nfa.move(from, to);
+    case Kind::Text:
+      build_text(nfa, n, enc, from, to);
       return;
-    }
-    case Kind::Seq: {
-      int32_t current = from, loop = preceding_loop_;
-      for (size_t i = 0; i < n.items.size(); ++i) {
-        int32_t next = i + 1 == n.items.size() ? to : nfa.add();
-        preceding_loop_ = loop;
-        build(nfa, n.items[i], enc, current, next, depth + 1);
-        current = next;
-        const IrNode& item = ir_.nodes[n.items[i]];
-        if (item.kind == Kind::Repeat && item.max < 0)
-          loop = item.items[0];
-        else if (!nullable_.is_nullable_node(n.items[i]))
-          loop = -1;
-      }
-      if (n.items.empty()) nfa.move(from, to);
+    case Kind::Seq:
+      build_sequence(nfa, n, enc, from, to, depth);
       return;
-    }
     case Kind::Alt:
-      for (const int32_t loop = preceding_loop_; int32_t c : n.items) {
-        preceding_loop_ = loop;
-        build(nfa, c, enc, from, to, depth + 1);
-      }
+      build_alternatives(nfa, n, enc, from, to, depth);
       return;
     case Kind::Repeat:
       build_repeat(nfa, n, enc, from, to, depth);
@@ -208,16 +184,13 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       build_window(nfa, id, enc, from, to, depth);
       return;
     case Kind::Encoded:
-      if (enc != 0 || operand_depth_ > 0)
-        throw Unsupported("Encoded inside And, Not, Length or another Encoded has no meaning");
-      build(nfa, n.items[0], n.ref, from, to, depth + 1);
+      build_encoded(nfa, n, enc, from, to, depth);
       return;
     case Kind::Ref:
       build_ref(nfa, n, enc, from, to, depth);
       return;
     case Kind::Special:
-      if (operand_depth_ > 0) throw Unsupported("a special token inside And, Not or Length");
-      nfa.edge(from, kToken + static_cast<Symbol>(n.ref), kToken + static_cast<Symbol>(n.max), to);
+      build_special(nfa, n, from, to);
       return;
     case Kind::Permutation:
       build_permutation(nfa, n, enc, from, to, depth);
@@ -228,17 +201,9 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
     case Kind::Substrings:
       build_substrings(nfa, id, enc, from, to);
       return;
-    case Kind::Dispatch: {
-      if (operand_depth_ > 0 || enc != 0) throw Unsupported("Dispatch inside And, Not, Length or Encoded");
-      const int32_t first_state = nfa.states;
-      nfa.splice(*ir_.nodes[n.items[0]].automaton, from, to);
-      for (size_t i = 1; i < n.items.size(); ++i) {
-        preceding_loop_ = -1;
-        build(nfa, n.items[i], enc, first_state + static_cast<int32_t>(n.text[i - 1]), to, depth + 1);
-      }
-      preceding_loop_ = -1;
+    case Kind::Dispatch:
+      build_dispatch(nfa, n, enc, from, to, depth);
       return;
-    }
     case Kind::Distinct:
       build_between(nfa, n, {.op = Effect::Open, .a = n.ref, .b = names_digest(n)}, {.op = Effect::Close}, enc, from,
                     to, depth);
@@ -250,6 +215,68 @@ void Lowerer::build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to,
       build_between(nfa, n, {.op = Effect::Begin}, {.op = Effect::Keep}, enc, from, to, depth);
       return;
   }
+}
+
+void Lowerer::build_characters(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to) {
+  const Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
+  for (const Range& r : n.ranges) nfa.edge(from, base + r.lo, base + r.hi, to);
+}
+
+void Lowerer::build_text(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to) {
+  const Symbol base = static_cast<Symbol>(enc) << kEncodingShift;
+  int32_t current = from;
+  for (size_t i = 0; i < n.text.size(); ++i) {
+    int32_t next = i + 1 == n.text.size() ? to : nfa.add();
+    nfa.edge(current, base + n.text[i], base + n.text[i], next);
+    current = next;
+  }
+  if (n.text.empty()) nfa.move(from, to);
+}
+
+void Lowerer::build_sequence(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+  int32_t current = from, loop = preceding_loop_;
+  for (size_t i = 0; i < n.items.size(); ++i) {
+    int32_t next = i + 1 == n.items.size() ? to : nfa.add();
+    preceding_loop_ = loop;
+    build(nfa, n.items[i], enc, current, next, depth + 1);
+    current = next;
+    const IrNode& item = ir_.nodes[n.items[i]];
+    if (item.kind == Kind::Repeat && item.max < 0)
+      loop = item.items[0];
+    else if (!nullable_.is_nullable_node(n.items[i]))
+      loop = -1;
+  }
+  if (n.items.empty()) nfa.move(from, to);
+}
+
+void Lowerer::build_alternatives(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+  for (const int32_t loop = preceding_loop_; int32_t c : n.items) {
+    preceding_loop_ = loop;
+    build(nfa, c, enc, from, to, depth + 1);
+  }
+}
+
+void Lowerer::build_encoded(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+  if (enc != 0 || operand_depth_ > 0)
+    throw Unsupported("Encoded inside And, Not, Length or another Encoded has no meaning");
+  build(nfa, n.items[0], n.ref, from, to, depth + 1);
+}
+
+void Lowerer::build_special(Nfa& nfa, const IrNode& n, int32_t from, int32_t to) {
+  if (operand_depth_ > 0) throw Unsupported("a special token inside And, Not or Length");
+  nfa.edge(from, kToken + static_cast<Symbol>(n.ref), kToken + static_cast<Symbol>(n.max), to);
+}
+
+// Copies the automaton of a Dispatch, and builds each branch from the state of the automaton that leads to it.
+void Lowerer::build_dispatch(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth) {
+  if (operand_depth_ > 0 || enc != 0) throw Unsupported("Dispatch inside And, Not, Length or Encoded");
+  const int32_t first_state = nfa.states;
+  nfa.splice(*ir_.nodes[n.items[0]].automaton, from, to);
+  for (size_t i = 1; i < n.items.size(); ++i) {
+    preceding_loop_ = -1;
+    build(nfa, n.items[i], enc, first_state + static_cast<int32_t>(n.text[i - 1]), to, depth + 1);
+  }
+  preceding_loop_ = -1;
 }
 
 // Adds a call of a separate rule for the substrings of texts, because their automaton is large, and deterministic

@@ -86,6 +86,13 @@ class Lowerer {
 
   // ---- between two states
   void build(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to, int depth);
+  void build_characters(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to);
+  void build_text(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to);
+  void build_sequence(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
+  void build_alternatives(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
+  void build_encoded(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
+  void build_special(Nfa& nfa, const IrNode& n, int32_t from, int32_t to);
+  void build_dispatch(Nfa& nfa, const IrNode& n, int32_t enc, int32_t from, int32_t to, int depth);
   void build_between(Nfa& nfa, const IrNode& n, Effect before, Effect after, int32_t enc, int32_t from, int32_t to,
                      int depth);
   void build_substrings(Nfa& nfa, int32_t id, int32_t enc, int32_t from, int32_t to);

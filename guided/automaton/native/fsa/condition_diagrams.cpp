@@ -27,6 +27,10 @@ struct Conjunct {
   std::vector<int32_t> nodes, slots;
 };
 
+// Builds the parts of the diagrams:
+//   - `build` splits the formula into conjuncts (`read_conjunct`), and groups these by slots (`group_conjuncts`);
+//   - `build_diagram` combines the nodes of a group (`build_node`), in the order in which the slots are declared;
+//   - `reorder_slots` computes another order (FORCE) if this diagram is too large.
 class PartsBuilder {
  public:
   PartsBuilder(const Condition& condition, ConditionDiagrams& out, Meter& meter)

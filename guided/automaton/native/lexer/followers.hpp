@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compile/grammar.hpp"
-#include "lexer/places.hpp"
+#include "lexer/lexer_positions.hpp"
 
 namespace guided {
 

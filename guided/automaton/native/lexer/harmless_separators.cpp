@@ -1,23 +1,23 @@
-// For terminals without a separator (safe_witnesses.hpp): finds one after which no competing terminal ever matches.
+// For terminals without a separator (sure_texts.hpp): finds one after which no competitor ever matches.
 //
-// Problem. After a separator and the next text, a competing terminal may still be able to match, so safe_witnesses.cpp
-// rejects the separator. For example, the terminal `LATE` of grammars/javascript.lark is a line break, which may be
-// inside a comment, and then `++`, `--` or `=>`. After `a `, the `/` of a division may begin this comment.
+// Problem. After a separator and the next text, a competitor may still be able to match, so sure_texts.cpp rejects the
+// separator. For example, the terminal `LATE` of grammars/javascript.lark is a line break, which may be inside a
+// comment, and then `++`, `--` or `=>`. After `a `, the `/` of a division may begin this comment.
 //
 // In: the texts of all terminals, and the separators that are used between them. Out: at most one more separator. It is
-// valid after a terminal if no sequence of these texts and separators lets a competing terminal match. In `a / b`,
-// neither `/` nor `*` follows the `/`, so no comment has begun.
+// valid after a terminal if no sequence of these texts and separators lets a competitor match. In `a / b`, neither `/`
+// nor `*` follows the `/`, so no comment has begun.
 //
-// How: a search over the states of the competing terminal, as in competing_terminals.hpp. It distinguishes the terminal
-// that was read last, because the separator is valid only after this terminal. The proof covers only the separators in
-// use and the new one. A second new separator would need another proof, so only one is added.
+// How: a search over the states of the competitor, as in competitors.hpp. It distinguishes the terminal that was read
+// last, because the separator is valid only after this terminal. The proof covers only the separators in use and the
+// new one. A second new separator would need another proof, so only one is added.
 //
 // Cost: at most kMaxSteps texts are read for each grammar.
 #include <algorithm>
 #include <set>
 #include <tuple>
 
-#include "lexer/safe_witnesses.hpp"
+#include "lexer/sure_texts.hpp"
 
 namespace guided {
 
@@ -25,8 +25,8 @@ namespace {
 constexpr int64_t kMaxSteps = 1 << 20;
 }
 
-// Makes one more separator valid: after terminals that have none, if their competing terminals can then never match.
-void SafeWitnesses::allow_harmless_separator() {
+// Makes one more separator valid: after terminals that have none, if their competitors can then never match.
+void SureTexts::allow_harmless_separator() {
   if (lexemes_.indentation().is_given) return;
   std::vector<std::pair<int32_t, OpenTerminals>> unseparated;
   std::vector<std::string> texts_in_use;
@@ -56,10 +56,10 @@ void SafeWitnesses::allow_harmless_separator() {
   }
 }
 
-// Whether a competing terminal matches in no sequence of texts and separators that can follow terminal `last` and a
-// separator. `state`: the competitor's state after this separator. False if the search exceeds its limit.
-bool SafeWitnesses::never_matches(int32_t competitor, int32_t state, int32_t last,
-                                  const std::vector<std::string>& separators) {
+// Whether a competitor matches in no sequence of texts and separators that can follow terminal `last` and a separator.
+// `state`: the competitor's state after this separator. False if the search exceeds its limit.
+bool SureTexts::never_matches(int32_t competitor, int32_t state, int32_t last,
+                              const std::vector<std::string>& separators) {
   TerminalAutomaton& automaton = lexemes_.terminals()[competitor].automaton;
   using Node = std::tuple<int32_t, bool, int32_t>;  // the last terminal, whether a separator follows it, the state
   std::set<Node> visited{{last, true, state}};

@@ -1,6 +1,6 @@
 // Masks of grammars with a lexer: combines token tables by following the parser.
 //
-// In: states (parse_paths.hpp). Out: the allowed tokens, or the tokens after which the output can still end within a
+// In: states (readings.hpp). Out: the allowed tokens, or the tokens after which the output can still end within a
 // budget. For each reading, the table of its lexeme has the tokens that end within the lexeme, and for each terminal
 // that the lexeme may become, the tokens that continue. Terminals that the parser does not accept are skipped
 // (lexer_tables.hpp).
@@ -20,10 +20,10 @@ namespace guided {
 
 class LexedMasks {
  public:
-  LexedMasks(ParsePaths& readings, Places& places, LexedRests& rests, LexerTables& tables,
+  LexedMasks(Readings& readings, LexerPositions& positions, LexedRests& rests, LexerTables& tables,
              const TokenVocabulary& vocabulary, size_t memory)
-      : parse_paths_(readings),
-        places_(places),
+      : readings_(readings),
+        positions_(positions),
         rests_(rests),
         tables_(tables),
         vocabulary_(vocabulary),
@@ -44,16 +44,16 @@ class LexedMasks {
  private:
   using Table = LexerTables::Table;
   const Table& table_of(const Reading& reading) {
-    return tables_.table(reading.lexeme, tables_.all_tokens(reading.competing));
+    return tables_.table(reading.lexeme, tables_.all_tokens(reading.competitors));
   }
   // Whether every token that stays in the table's lexeme has a completion, except for lexemes in `Table::unproven`.
-  bool is_proven(int32_t place, const Table& table) {
-    return max_rest_staying(place, table, rests_.all_sure(place)) < kNever;
+  bool is_proven(int32_t position, const Table& table) {
+    return max_rest_staying(position, table, rests_.all_sure(position)) < kNever;
   }
-  const TokenSet& find_staying(int32_t place, const Table& table);
-  void add_within_budget(int32_t place, const Table& table, int64_t max_rest, uint32_t* row);
-  int64_t max_rest_after(int32_t place, const Table& table);
-  int64_t max_rest_staying(int32_t place, const Table& table, bool only_lines = false);
+  const TokenSet& find_staying(int32_t position, const Table& table);
+  void add_within_budget(int32_t position, const Table& table, int64_t max_rest, uint32_t* row);
+  int64_t max_rest_after(int32_t position, const Table& table);
+  int64_t max_rest_staying(int32_t position, const Table& table, bool only_lines = false);
   void add_special_tokens(int32_t state, int64_t max_rest, uint32_t* row);
 
   // A sequence of lexemes that leaves the top of a stack, or a prefix of such a sequence.
@@ -74,17 +74,17 @@ class LexedMasks {
     int32_t number = -1;
     int32_t add_to(std::vector<Sequence>& sequences);
   };
-  int32_t top(int32_t place) { return places_.top(place, rests_.depends_on_lines(place)); }
-  void add(int32_t place, const Table& table, uint32_t* row);
-  void add_from_place(int32_t place, const Table& table, uint32_t* row);
-  void add_after(int32_t next_place, const LexerTables::End& end, uint32_t* row);
+  int32_t top(int32_t position) { return positions_.top(position, rests_.depends_on_lines(position)); }
+  void add(int32_t position, const Table& table, uint32_t* row);
+  void add_from_position(int32_t position, const Table& table, uint32_t* row);
+  void add_after(int32_t next_position, const LexerTables::End& end, uint32_t* row);
   const Share& share(int32_t top, const Table& table);
   Share build_share(int32_t top, const Table& table);
   void follow_end(int32_t from, const LexerTables::End& end, PendingSequence* prefix, Share& out);
-  bool follow_rest(int32_t next_place, const LexerTables::End& end, PendingSequence& sequence, Share& out);
+  bool follow_rest(int32_t next_position, const LexerTables::End& end, PendingSequence& sequence, Share& out);
 
-  ParsePaths& parse_paths_;
-  Places& places_;
+  Readings& readings_;
+  LexerPositions& positions_;
   LexedRests& rests_;
   LexerTables& tables_;
   const TokenVocabulary& vocabulary_;

@@ -16,7 +16,7 @@ constexpr int64_t kEndSearchWork = 24;     // units of CallMeter for each state 
 
 void LexemeEnds::add(std::vector<End>& ends, const End& end) {
   for (End& each : ends)
-    if (each.label == end.label && each.is_ignored == end.is_ignored && each.competing == end.competing) {
+    if (each.label == end.label && each.is_ignored == end.is_ignored && each.competitors == end.competitors) {
       each.tokens = std::min(each.tokens, end.tokens);
       return;
     }
@@ -40,11 +40,11 @@ std::string text_to(const std::vector<Node>& nodes, int32_t node) {
 bool LexemeEnds::record_end(const std::vector<Node>& nodes, int32_t node, int32_t pending) {
   const std::string text = text_to(nodes, node);
   CallMeter::work(kEndSearchWork * static_cast<int64_t>(text.size() + 1));
-  const int64_t tokens = SafeWitnesses::tokens_of(text, vocabulary_)[0];
+  const int64_t tokens = SureTexts::tokens_of(text, vocabulary_)[0];
   if (tokens >= kNever) return false;
   const LexemeState& state = lexemes_.state(nodes[node].unfinished.lexeme);
   add(entry(nodes[0].unfinished).list,
-      {.label = state.label, .is_ignored = state.is_ignored, .tokens = tokens, .competing = pending});
+      {.label = state.label, .is_ignored = state.is_ignored, .tokens = tokens, .competitors = pending});
   return true;
 }
 
@@ -66,19 +66,19 @@ bool LexemeEnds::record_line(const std::vector<Node>& nodes, int32_t node, int32
 
 // Records that the lexeme at a node can end there, for all nodes on the path to it: their texts are suffixes.
 void LexemeEnds::record_free_end(const std::vector<Node>& nodes, int32_t node, FreeEnd end) {
-  const std::vector<int64_t> tokens = SafeWitnesses::tokens_of(text_to(nodes, node), vocabulary_);
+  const std::vector<int64_t> tokens = SureTexts::tokens_of(text_to(nodes, node), vocabulary_);
   CallMeter::work(kEndSearchWork * static_cast<int64_t>(2 * tokens.size()));
   auto count = tokens.rbegin();
   for (int32_t n = node; n >= 0; n = nodes[n].parent) {
     end.tokens = *count++ + end.demand.tokens;
-    free_ends_[pair_key(nodes[n].unfinished.lexeme, nodes[n].unfinished.competing)] = end;
+    free_ends_[pair_key(nodes[n].unfinished.lexeme, nodes[n].unfinished.competitors)] = end;
   }
 }
 
 // Records the ends that begun sure texts and separators lead to.
 void LexemeEnds::record_known_texts(UnfinishedLexeme from) {
   const LexemeState& state = lexemes_.state(from.lexeme);
-  auto record = [&](const SafeWitnesses::Rests* rests) {
+  auto record = [&](const SureTexts::Rests* rests) {
     if (rests)
       for (const std::string& rest : *rests) record_text(from, rest);
   };
@@ -94,16 +94,16 @@ void LexemeEnds::record_text(UnfinishedLexeme from, const std::string& text) {
   UnfinishedLexeme last = from;
   for (char c : text) {
     const auto byte = static_cast<uint8_t>(c);
-    last = {lexemes_.step(last.lexeme, byte), competing_.advance(last.competing, byte)};
-    if (last.lexeme == kNoLexeme || last.competing == kDropped) return;
+    last = {lexemes_.step(last.lexeme, byte), competitors_.advance(last.competitors, byte)};
+    if (last.lexeme == kNoLexeme || last.competitors == kDropped) return;
   }
   const LexemeState& state = lexemes_.state(last.lexeme);
-  const int64_t tokens = SafeWitnesses::tokens_of(text, vocabulary_)[0];
+  const int64_t tokens = SureTexts::tokens_of(text, vocabulary_)[0];
   if (state.label == kNoTerminal || lexemes_.indentation().is_line(state.label) || tokens >= kNever) return;
   add(entry(from).list, {.label = state.label,
                          .is_ignored = state.is_ignored,
                          .tokens = tokens,
-                         .competing = competing_.add(last.competing, last.lexeme)});
+                         .competitors = competitors_.add(last.competitors, last.lexeme)});
 }
 
 void LexemeEnds::add_memory(size_t bytes) {
@@ -112,27 +112,27 @@ void LexemeEnds::add_memory(size_t bytes) {
 }
 
 const LexemeEnds::FreeEnd& LexemeEnds::free_end(UnfinishedLexeme from) {
-  const uint64_t key = pair_key(from.lexeme, from.competing);
+  const uint64_t key = pair_key(from.lexeme, from.competitors);
   if (const auto it = free_ends_.find(key); it != free_ends_.end()) return it->second;
   std::vector<Node> nodes{{from, -1, 0}};
-  std::unordered_set<uint64_t> seen{pair_key(lexemes_.state(from.lexeme).representative, from.competing)};
+  std::unordered_set<uint64_t> seen{pair_key(lexemes_.state(from.lexeme).representative, from.competitors)};
   for (int32_t i = 0; i < static_cast<int32_t>(nodes.size()) && nodes.size() < kMaxFreeEndStates; ++i) {
     const UnfinishedLexeme current = nodes[i].unfinished;
     CallMeter::work(kEndSearchWork);
     const LexemeState& state = lexemes_.state(current.lexeme);
     if (state.label != kNoTerminal && !lexemes_.indentation().is_line(state.label)) {
       FreeEnd end{.label = state.label, .is_ignored = state.is_ignored};
-      const int32_t pending = competing_.add(current.competing, current.lexeme);
-      end.demand = demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competing = pending});
+      const int32_t pending = competitors_.add(current.competitors, current.lexeme);
+      end.demand = demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competitors = pending});
       if (end.demand.tokens < kNever && end.demand.last == kWord) {
         record_free_end(nodes, i, end);
         break;
       }
     }
-    competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
+    competitors_.each_step(current.lexeme, current.competitors, [&](uint8_t byte, int32_t lexeme, int32_t competitors) {
       CallMeter::work(kLookup);
-      if (seen.insert(pair_key(lexemes_.state(lexeme).representative, competing)).second)
-        nodes.push_back({{lexeme, competing}, i, byte});
+      if (seen.insert(pair_key(lexemes_.state(lexeme).representative, competitors)).second)
+        nodes.push_back({{lexeme, competitors}, i, byte});
     });
   }
   add_memory(sizeof(FreeEnd) + 64);
@@ -143,7 +143,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
   if (const Ends& known_ends = entry(from); known_ends.is_searched) return known_ends.list;
   std::vector<Node> nodes{{from, -1, 0}};
   std::set<std::tuple<int32_t, int32_t, bool>> seen{
-      {lexemes_.state(from.lexeme).representative, from.competing, false}};
+      {lexemes_.state(from.lexeme).representative, from.competitors, false}};
   const LexemeState& unfinished = lexemes_.state(from.lexeme);
   auto is_wanted = [](const LexemeState::Match& match) { return match.is_wanted; };
   const size_t wanted_count =
@@ -162,10 +162,10 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
     const LexemeState& state = lexemes_.state(current.lexeme);
     const bool is_line = lexemes_.indentation().is_line(state.label);
     const std::pair<int32_t, bool> label{is_line ? lexemes_.indentation().newline : state.label, state.is_ignored};
-    const int32_t pending = state.label == kNoTerminal ? 0 : competing_.add(current.competing, current.lexeme);
+    const int32_t pending = state.label == kNoTerminal ? 0 : competitors_.add(current.competitors, current.lexeme);
     if (state.label != kNoTerminal && !is_line) add(all, {state.label, state.is_ignored, 0, pending});
     const int64_t demanded =
-        demand({.label = state.label, .is_ignored = state.is_ignored, .tokens = 0, .competing = pending}).tokens;
+        demand({.label = state.label, .is_ignored = state.is_ignored, .tokens = 0, .competitors = pending}).tokens;
     const auto previous = min_demand.find(label);
     if (is_line && !has(settled_labels, label)) {
       if (record_line(nodes, i, pending)) settled_labels.push_back(label);
@@ -178,12 +178,12 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
         if (demanded <= 1) settled_labels.push_back(label);
       }
     }
-    competing_.each_step(current.lexeme, current.competing, [&](uint8_t byte, int32_t lexeme, int32_t competing) {
+    competitors_.each_step(current.lexeme, current.competitors, [&](uint8_t byte, int32_t lexeme, int32_t competitors) {
       CallMeter::work(kLookup);
       const LexemeState& next = lexemes_.state(lexeme);
       const bool begins_line = byte == '\n' && lexemes_.indentation().is_line(next.label);
-      if (seen.emplace(next.representative, competing, begins_line).second)
-        nodes.push_back({{lexeme, competing}, i, byte});
+      if (seen.emplace(next.representative, competitors, begins_line).second)
+        nodes.push_back({{lexeme, competitors}, i, byte});
     });
   }
   record_known_texts(from);
@@ -199,7 +199,7 @@ const std::vector<LexemeEnds::End>& LexemeEnds::ends(UnfinishedLexeme from) {
 Demand LexemeEnds::demand(const End& end) {
   const Indentation& indentation = lexemes_.indentation();
   const bool has_no_terminal = end.is_ignored || end.label == indentation.newline || indentation.is_line(end.label);
-  return sure_texts_.demand(end.competing, has_no_terminal ? static_cast<int32_t>(kNoTerminal) : end.label);
+  return sure_texts_.demand(end.competitors, has_no_terminal ? static_cast<int32_t>(kNoTerminal) : end.label);
 }
 
 int64_t LexemeEnds::line_tokens(UnfinishedLexeme unfinished, int32_t width) {
@@ -223,48 +223,48 @@ constexpr auto kAdvice =
 
 // ---- readings
 int64_t LexedRests::sure_distance(const Reading& reading) {
-  if (reading.is_at_boundary) return sure_distance_at_boundary(reading.place, reading.competing);
-  const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
+  if (reading.is_at_boundary) return sure_distance_at_boundary(reading.position, reading.competitors);
+  const UnfinishedLexeme unfinished{reading.lexeme, reading.competitors};
   int64_t best = kNever;
   for (const LexemeEnds::End& end : ends_.ends(unfinished)) {
-    const int32_t place = parse_paths_.after_lexeme(reading.place, end.label, end.is_ignored);
-    if (place != kDead) best = std::min(best, end.tokens + sure_distance_at_boundary(place, end.competing));
+    const int32_t position = readings_.after_lexeme(reading.position, end.label, end.is_ignored);
+    if (position != kDead) best = std::min(best, end.tokens + sure_distance_at_boundary(position, end.competitors));
   }
   if (ends_.sure_texts().all()) {  // tables use this bound, too
     const LexemeEnds::FreeEnd& end = ends_.free_end(unfinished);
-    const int32_t place =
-        end.is_found() ? parse_paths_.after_lexeme(reading.place, end.label, end.is_ignored) : int32_t{kDead};
-    if (place != kDead) best = std::min(best, end.tokens + rest(place, end.demand.last));
+    const int32_t position =
+        end.is_found() ? readings_.after_lexeme(reading.position, end.label, end.is_ignored) : int32_t{kDead};
+    if (position != kDead) best = std::min(best, end.tokens + rest(position, end.demand.last));
   }
   if (!ends_.lines(unfinished).empty())
-    places_.each_width(reading.place, static_cast<int32_t>(ends_.min_width(unfinished)), [&](int32_t width) {
-      const int32_t place = places_.advance(reading.place, places_.indentation().line(width));
-      if (place != kDead) best = std::min(best, ends_.line_tokens(unfinished, width) + rest(place, kLine));
+    positions_.each_width(reading.position, static_cast<int32_t>(ends_.min_width(unfinished)), [&](int32_t width) {
+      const int32_t position = positions_.advance(reading.position, positions_.indentation().line(width));
+      if (position != kDead) best = std::min(best, ends_.line_tokens(unfinished, width) + rest(position, kLine));
     });
   return best;
 }
 
 // Returns the tokens of a separator after which any text can follow, plus the distance after it. If no separator is
 // known: the weight of a terminal whose sure text can follow at once, plus the distance after it.
-int64_t LexedRests::sure_distance_at_boundary(int32_t place, int32_t competing) {
-  if (competing == 0) return rest(place);
-  auto [it, added] = boundary_distances_.try_emplace(pair_key(place, competing), kNever);
+int64_t LexedRests::sure_distance_at_boundary(int32_t position, int32_t competitors) {
+  if (competitors == 0) return rest(position);
+  auto [it, added] = boundary_distances_.try_emplace(pair_key(position, competitors), kNever);
   if (!added) return it->second;
-  SafeWitnesses& sure_texts = ends_.sure_texts();
-  const std::vector<int32_t> accepted = places_.accepted_terminals(place);
-  const Demand demand = sure_texts.demand(competing, accepted, places_.start(place));
-  int64_t best = demand.tokens < kNever ? demand.tokens + rest(place, demand.last) : kNever;
+  SureTexts& sure_texts = ends_.sure_texts();
+  const std::vector<int32_t> accepted = positions_.accepted_terminals(position);
+  const Demand demand = sure_texts.demand(competitors, accepted, positions_.start(position));
+  int64_t best = demand.tokens < kNever ? demand.tokens + rest(position, demand.last) : kNever;
   for (int32_t terminal : accepted) {
-    if (best < kNever || terminal == places_.indentation().newline || !sure_texts.can_follow(competing, terminal))
+    if (best < kNever || terminal == positions_.indentation().newline || !sure_texts.can_follow(competitors, terminal))
       continue;
-    const int32_t next = places_.advance(place, terminal);
+    const int32_t next = positions_.advance(position, terminal);
     if (next != kDead) best = std::min(best, sure_texts.weights()[terminal] + rest(next));
   }
-  return boundary_distances_[pair_key(place, competing)] = std::min(best, kNever);
+  return boundary_distances_[pair_key(position, competitors)] = std::min(best, kNever);
 }
 
 int64_t LexedRests::distance(const Reading& reading) {
-  if (reading.is_at_boundary && places_.accepting(reading.place)) return 0;
+  if (reading.is_at_boundary && positions_.accepting(reading.position)) return 0;
   const int64_t sure = sure_distance(reading);
   const auto it = results_.find(reading);
   if (sure < kNever) return it == results_.end() ? sure : std::min(sure, it->second.tokens);
@@ -275,41 +275,44 @@ int64_t LexedRests::distance(const Reading& reading) {
 // Whether every terminal that the lexeme may become is a dead end: the parser does not accept it, or nothing can
 // follow.
 bool LexedRests::is_surely_dead(const Reading& reading) {
-  const UnfinishedLexeme unfinished{reading.lexeme, reading.competing};
-  if (reading.is_at_boundary) return is_dead_end(reading.place, reading.competing);
+  const UnfinishedLexeme unfinished{reading.lexeme, reading.competitors};
+  if (reading.is_at_boundary) return is_dead_end(reading.position, reading.competitors);
   if (!vocabulary_.byte_complete || !ends_.is_complete(unfinished)) return false;
   const std::vector<LexemeEnds::End>* all = ends_.all_ends(unfinished);
   bool is_dead = std::ranges::all_of(all ? *all : ends_.ends(unfinished), [&](const LexemeEnds::End& end) {
-    const int32_t place = parse_paths_.after_lexeme(reading.place, end.label, end.is_ignored);
-    return place == kDead || (all && is_dead_end(place, end.competing));
+    const int32_t position = readings_.after_lexeme(reading.position, end.label, end.is_ignored);
+    return position == kDead || (all && is_dead_end(position, end.competitors));
   });
   if (const int64_t min_width = ends_.min_width(unfinished); min_width < kNever)
-    places_.each_width(reading.place, static_cast<int32_t>(min_width), [&](int32_t width) {
-      is_dead &= width < min_width || places_.advance(reading.place, places_.indentation().line(width)) == kDead;
+    positions_.each_width(reading.position, static_cast<int32_t>(min_width), [&](int32_t width) {
+      is_dead &=
+          width < min_width || positions_.advance(reading.position, positions_.indentation().line(width)) == kDead;
     });
   return is_dead;
 }
 
 // Whether nothing can complete the output between two lexemes.
-bool LexedRests::is_dead_end(int32_t place, int32_t competing) {
-  if (parse_paths_.is_dead_end(place, competing)) return true;
-  SequenceCosts* costs = lasting_.find_costs(competing);
-  return costs && lasting_rests_.try_emplace(costs, places_, parser_, *costs).first->second.weight(place) >= kNever;
+bool LexedRests::is_dead_end(int32_t position, int32_t competitors) {
+  if (readings_.is_dead_end(position, competitors)) return true;
+  SequenceCosts* costs = blocking_.find_costs(competitors);
+  return costs &&
+         blocked_rests_.try_emplace(costs, positions_, parser_, *costs).first->second.weight(position) >= kNever;
 }
 
 int64_t LexedRests::distance(int32_t state) {
   int64_t best = kNever;
-  const std::vector<Reading> readings = parse_paths_.readings(state);
+  const std::vector<Reading> readings = readings_.of(state);
   for (const Reading& reading : readings) best = std::min(best, distance(reading));
   return best;
 }
 
-int64_t LexedRests::distance(int32_t place, UnfinishedLexeme unfinished) {
-  const int64_t continued = distance(Reading{place, unfinished.lexeme, unfinished.competing, false});
-  const int32_t next_place = parse_paths_.after_lexeme(place, unfinished.lexeme);
-  if (next_place == kDead) return continued;
-  return std::min(continued, distance(parse_paths_.reading_at_boundary(
-                                 next_place, parse_paths_.competing_after(unfinished.competing, unfinished.lexeme))));
+int64_t LexedRests::distance(int32_t position, UnfinishedLexeme unfinished) {
+  const int64_t continued = distance(Reading{position, unfinished.lexeme, unfinished.competitors, false});
+  const int32_t next_position = readings_.after_lexeme(position, unfinished.lexeme);
+  if (next_position == kDead) return continued;
+  return std::min(continued,
+                  distance(readings_.reading_at_boundary(
+                      next_position, readings_.competitors_after(unfinished.competitors, unfinished.lexeme))));
 }
 
 bool LexedRests::has_free_end(UnfinishedLexeme unfinished) {
@@ -324,9 +327,9 @@ bool LexedRests::viable(int32_t state) {
   if (state == kDead) return false;
   if (state >= static_cast<int32_t>(viable_.size())) viable_.resize(state + 1);
   if (viable_[state] == 0) {
-    const std::vector<Reading> readings = parse_paths_.readings(state);
+    const std::vector<Reading> readings = readings_.of(state);
     const bool is_viable = std::any_of(readings.begin(), readings.end(), [&](const Reading& r) {
-      if (all_sure(r.place) && (r.is_at_boundary ? r.competing == 0 : has_free_end({r.lexeme, r.competing})))
+      if (all_sure(r.position) && (r.is_at_boundary ? r.competitors == 0 : has_free_end({r.lexeme, r.competitors})))
         return true;
       return distance(r) < kNever;
     });
@@ -360,7 +363,7 @@ int64_t LexedRests::search(const Reading& from) {
     if ((it != results_.end() && it->second.tokens >= kNever) || !seen.emplace(reading, true).second) return;
     const int64_t length = visited[parent].length + 1;
     visited.push_back({reading, parent, symbol, length});
-    todo.emplace(length + guessed_rests_.weight(reading.place), static_cast<int32_t>(visited.size()) - 1);
+    todo.emplace(length + guessed_rests_.weight(reading.position), static_cast<int32_t>(visited.size()) - 1);
   };
   while (!todo.empty()) {
     const int32_t index = todo.top().second;
@@ -368,7 +371,7 @@ int64_t LexedRests::search(const Reading& from) {
     CallMeter::work(kVisitWork);
     const Reading reading = visited[index].reading;
     const auto it = results_.find(reading);
-    if ((reading.is_at_boundary && places_.accepting(reading.place)) || it != results_.end()) {
+    if ((reading.is_at_boundary && positions_.accepting(reading.position)) || it != results_.end()) {
       const int64_t rest = it == results_.end() ? 0 : it->second.tokens;
       std::vector<Reading> path{reading};
       std::vector<int32_t> symbols;
@@ -385,12 +388,12 @@ int64_t LexedRests::search(const Reading& from) {
     if (visited.size() > kMaxReadings)
       throw LimitFailure("states", static_cast<double>(visited.size()), kMaxReadings, kAdvice);
     if (reading.is_at_boundary)
-      for (int32_t terminal : std::vector<int32_t>(places_.accepted_terminals(reading.place)))
-        if (const int32_t token = parse_paths_.control_of(terminal); token != kNoTerminal)
-          if (const int32_t place = places_.advance(reading.place, terminal); place != kDead)
-            reach(parse_paths_.reading_at_boundary(place, 0), index, 256 + token);
+      for (int32_t terminal : std::vector<int32_t>(positions_.accepted_terminals(reading.position)))
+        if (const int32_t token = readings_.control_of(terminal); token != kNoTerminal)
+          if (const int32_t position = positions_.advance(reading.position, terminal); position != kDead)
+            reach(readings_.reading_at_boundary(position, 0), index, 256 + token);
     if (by_bytes) {
-      parse_paths_.each_successor(reading, [&](uint8_t byte, const Reading& next) { reach(next, index, byte); });
+      readings_.each_successor(reading, [&](uint8_t byte, const Reading& next) { reach(next, index, byte); });
       continue;
     }
     for (int32_t id = 0; id < static_cast<int32_t>(vocabulary_.tokens.size()); ++id) {
@@ -399,8 +402,8 @@ int64_t LexedRests::search(const Reading& from) {
       for (char c : vocabulary_.tokens[id]) {
         next.clear();
         for (const Reading& r : current)
-          parse_paths_.each_successor(r, static_cast<uint8_t>(c),
-                                      [&](const Reading& successor) { next.push_back(successor); });
+          readings_.each_successor(r, static_cast<uint8_t>(c),
+                                   [&](const Reading& successor) { next.push_back(successor); });
         std::swap(current, next);
       }
       for (const Reading& successor : current) reach(successor, index, 256 + id);
@@ -420,7 +423,7 @@ std::vector<int64_t> LexedRests::count_tokens_along(const std::vector<int32_t>& 
     std::string text;
     while (begin > 0 && symbols[begin - 1] < 256) --begin;
     for (size_t i = begin; i < end; ++i) text.push_back(static_cast<char>(symbols[i]));
-    const std::vector<int64_t> text_tokens = SafeWitnesses::tokens_of(text, vocabulary_);
+    const std::vector<int64_t> text_tokens = SureTexts::tokens_of(text, vocabulary_);
     for (size_t i = begin; i < end; ++i) out[i] = out[end] + text_tokens[i - begin];
     if (begin > 0) out[begin - 1] = out[begin] + 1;
     end = begin > 0 ? begin - 1 : 0;

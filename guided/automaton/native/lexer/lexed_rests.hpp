@@ -1,17 +1,17 @@
 // The possible ends of a lexeme (independent of the parser), and the distance from a reading to the end of the output.
 //
 // In: an unfinished lexeme, and the terminals that compete with the lexemes before it. Out: the labels that the lexeme
-// may get, and for each label the tokens that finish the lexeme and the competing terminals that are then pending. From
-// each state, a breadth-first search over bytes finds the texts that finish a lexeme. For each label, it records texts
-// until one after which at most one more token is needed before any text can follow.
+// may get, and for each label the tokens that finish the lexeme and the competitors that are then pending. From each
+// state, a breadth-first search over bytes finds the texts that finish a lexeme. For each label, it records texts until
+// one after which at most one more token is needed before any text can follow.
 //
 // The search reads bytes in ascending order. So it finds the first of the shortest texts, in alphabetical order, and
 // the rest of such a text is what a search from a later state finds. Completions also contain sure texts and separators
-// (safe_witnesses.hpp), so a state records their rests, too. The results depend on the state alone, and a token that
-// begins a recorded text leads to a state that needs one token less.
+// (sure_texts.hpp), so a state records their rests, too. The results depend on the state alone, and a token that begins
+// a recorded text leads to a state that needs one token less.
 //
 // An unfinished newline may become a line of its current width or more. With another line feed, it may become a line of
-// any width. So only the text before the spaces is stored for a line: empty, or up to a line feed (safe_witnesses.hpp).
+// any width. So only the text before the spaces is stored for a line: empty, or up to a line feed (sure_texts.hpp).
 //
 // Most lexemes can end so that any text can follow. `free_end` stops at the first end of this kind. If all terminals
 // have sure texts, one such end proves that there is a completion.
@@ -21,16 +21,16 @@
 
 #include <unordered_set>
 
-#include "lexer/lasting_competitors.hpp"
-#include "lexer/parse_paths.hpp"
-#include "lexer/safe_witnesses.hpp"
+#include "lexer/blocking_competitors.hpp"
+#include "lexer/readings.hpp"
 #include "lexer/sequence_costs.hpp"
+#include "lexer/sure_texts.hpp"
 
 namespace guided {
 
 // An unfinished lexeme, and the terminals that compete with the lexemes before it.
 struct UnfinishedLexeme {
-  int32_t lexeme, competing;
+  int32_t lexeme, competitors;
   auto operator<=>(const UnfinishedLexeme&) const = default;
 };
 
@@ -39,8 +39,8 @@ class LexemeEnds {
   struct End {
     int32_t label;
     bool is_ignored;
-    int64_t tokens;     // the number of tokens that finish the lexeme
-    int32_t competing;  // the competing terminals that are pending after the lexeme
+    int64_t tokens;       // the number of tokens that finish the lexeme
+    int32_t competitors;  // the competitors that are pending after the lexeme
   };
   struct Line {
     std::string text;  // written before the spaces
@@ -54,9 +54,8 @@ class LexemeEnds {
     int64_t tokens = kNever;  // of the text that finishes the lexeme, and of `demand`; kNever: no such end was found
     bool is_found() const { return tokens < kNever; }
   };
-  LexemeEnds(Lexemes& lexemes, CompetingTerminals& competing, SafeWitnesses& sure_texts,
-             const TokenVocabulary& vocabulary)
-      : lexemes_(lexemes), competing_(competing), sure_texts_(sure_texts), vocabulary_(vocabulary) {}
+  LexemeEnds(Lexemes& lexemes, Competitors& competitors, SureTexts& sure_texts, const TokenVocabulary& vocabulary)
+      : lexemes_(lexemes), competitors_(competitors), sure_texts_(sure_texts), vocabulary_(vocabulary) {}
   const std::vector<End>& ends(UnfinishedLexeme unfinished);
   // May miss an end that is far away.
   const FreeEnd& free_end(UnfinishedLexeme unfinished);
@@ -66,7 +65,7 @@ class LexemeEnds {
   const std::vector<End>* all_ends(UnfinishedLexeme unfinished) {
     return ends(unfinished), entry(unfinished).has_all ? &entry(unfinished).all : nullptr;
   }
-  // The demand of the competing terminals that are pending after an end.
+  // The demand of the competitors that are pending after an end.
   Demand demand(const End& end);
   // The texts that make the lexeme a line, if newlines are sure.
   const std::vector<Line>& lines(UnfinishedLexeme unfinished) { return ends(unfinished), entry(unfinished).lines; }
@@ -74,7 +73,7 @@ class LexemeEnds {
   int64_t line_tokens(UnfinishedLexeme unfinished, int32_t width);
   // A lower bound on the width of the line; kNever if the lexeme cannot become a line.
   int64_t min_width(UnfinishedLexeme unfinished) { return ends(unfinished), entry(unfinished).min_width; }
-  SafeWitnesses& sure_texts() { return sure_texts_; }
+  SureTexts& sure_texts() { return sure_texts_; }
   size_t memory() const { return memory_; }
 
  private:
@@ -92,7 +91,7 @@ class LexemeEnds {
     int32_t parent;
     uint8_t byte;
   };
-  Ends& entry(UnfinishedLexeme unfinished) { return ends_[pair_key(unfinished.lexeme, unfinished.competing)]; }
+  Ends& entry(UnfinishedLexeme unfinished) { return ends_[pair_key(unfinished.lexeme, unfinished.competitors)]; }
   static void add(std::vector<End>& ends, const End& end);
   void record_free_end(const std::vector<Node>& nodes, int32_t node, FreeEnd end);
   bool record_end(const std::vector<Node>& nodes, int32_t node, int32_t pending);
@@ -100,8 +99,8 @@ class LexemeEnds {
   void record_known_texts(UnfinishedLexeme from);
   void record_text(UnfinishedLexeme from, const std::string& text);
   Lexemes& lexemes_;
-  CompetingTerminals& competing_;
-  SafeWitnesses& sure_texts_;
+  Competitors& competitors_;
+  SureTexts& sure_texts_;
   const TokenVocabulary& vocabulary_;
   std::unordered_map<uint64_t, Ends> ends_;
   std::unordered_map<uint64_t, FreeEnd> free_ends_;
@@ -110,12 +109,12 @@ class LexemeEnds {
 
 // The distance from a reading to the end: decides whether the output can be completed, and with how many tokens.
 //
-// In: readings (parse_paths.hpp). Out: a number of tokens, without the end token; kNever if there is no completion.
+// In: readings (readings.hpp). Out: a number of tokens, without the end token; kNever if there is no completion.
 //
-// With sure texts (safe_witnesses.hpp), the distance is a sum: the tokens that finish the lexeme, the tokens of a
-// separator if one may be needed, and the weight of the lightest sequence of terminals that completes the parse.
-// Without sure texts, a best-first search finds a completion, guided by the weights of terminal sequences. Readings
-// that surely have no completion are not searched (lasting_competitors.hpp).
+// With sure texts (sure_texts.hpp), the distance is a sum: the tokens that finish the lexeme, the tokens of a separator
+// if one may be needed, and the weight of the lightest sequence of terminals that completes the parse. Without sure
+// texts, a best-first search finds a completion, guided by the weights of terminal sequences. Readings that surely have
+// no completion are not searched (blocking_competitors.hpp).
 //
 // The distance is an upper bound on the length of the shortest completion. It is consistent: the distance of each
 // reading on a known completion is at most the number of tokens of the rest of this completion. So the first token of a
@@ -128,36 +127,37 @@ class LexemeEnds {
 class LexedRests {
  public:
   // `costs`: with the weights of sure texts only. `guesses`: also with guessed weights for all other terminals.
-  LexedRests(ParsePaths& readings, Places& places, TerminalParser& parser, LexemeEnds& ends, SequenceCosts& costs,
-             SequenceCosts& guesses, LastingCompetitors& lasting, const TokenVocabulary& vocabulary)
-      : parse_paths_(readings),
-        places_(places),
+  LexedRests(Readings& readings, LexerPositions& positions, TerminalParser& parser, LexemeEnds& ends,
+             SequenceCosts& costs, SequenceCosts& guesses, BlockingCompetitors& blocking,
+             const TokenVocabulary& vocabulary)
+      : readings_(readings),
+        positions_(positions),
         parser_(parser),
         ends_(ends),
-        lasting_(lasting),
+        blocking_(blocking),
         vocabulary_(vocabulary),
-        sure_rests_(places, parser, costs),
-        guessed_rests_(places, parser, guesses) {}
+        sure_rests_(positions, parser, costs),
+        guessed_rests_(positions, parser, guesses) {}
   bool viable(int32_t state);
   int64_t distance(int32_t state);
   int64_t distance(const Reading& reading);
   // The distance after a token that ends within the lexeme. If the lexeme can also end there, the smaller of both
   // distances.
-  int64_t distance(int32_t place, UnfinishedLexeme unfinished);
-  // Whether every reading at the place has a completion, provided that its lexeme can end (but not as a line), and that
-  // a text can end the terminals that compete with earlier lexemes.
-  bool all_sure(int32_t place) {
+  int64_t distance(int32_t position, UnfinishedLexeme unfinished);
+  // Whether every reading at the lexer position has a completion, provided that its lexeme can end (but not as a line),
+  // and that a text can end the terminals that compete with earlier lexemes.
+  bool all_sure(int32_t position) {
     return ends_.sure_texts().all() &&
-           (!places_.indentation().is_given || (sure_rests_.always_ends(place) && rest(place) < kNever));
+           (!positions_.indentation().is_given || (sure_rests_.always_ends(position) && rest(position) < kNever));
   }
   // Whether the enclosing lines limit the depth of the blocks in completions.
-  bool depends_on_lines(int32_t place) const { return sure_rests_.depends_on_lines(place); }
+  bool depends_on_lines(int32_t position) const { return sure_rests_.depends_on_lines(position); }
   // An upper bound on the tokens that complete the parse after a lexeme has ended.
-  int64_t rest(int32_t place, LastRead last = kWord) {
-    return ends_.sure_texts().any() ? sure_rests_.weight(place, last) : kNever;
+  int64_t rest(int32_t position, LastRead last = kWord) {
+    return ends_.sure_texts().any() ? sure_rests_.weight(position, last) : kNever;
   }
   // Copies the completion of `other` that contains this reading, and the completions that continue it. `move`
-  // translates a reading's place. `copied_numbers`: the completions of `other` that earlier calls have copied.
+  // translates a reading's lexer position. `copied_numbers`: the completions of `other` that earlier calls have copied.
   template <class Move>
   void import(const LexedRests& other, const Reading& reading, Move&& move,
               std::unordered_set<int32_t>& copied_numbers) {
@@ -183,22 +183,22 @@ class LexedRests {
   };
   bool has_free_end(UnfinishedLexeme unfinished);
   int64_t sure_distance(const Reading& reading);
-  int64_t sure_distance_at_boundary(int32_t place, int32_t competing);
+  int64_t sure_distance_at_boundary(int32_t position, int32_t competitors);
   bool is_surely_dead(const Reading& reading);
-  bool is_dead_end(int32_t place, int32_t competing);
+  bool is_dead_end(int32_t position, int32_t competitors);
   int64_t search(const Reading& reading);
   void store(Completion&& completion);
   std::vector<int64_t> count_tokens_along(const std::vector<int32_t>& symbols, int64_t rest) const;
 
-  ParsePaths& parse_paths_;
-  Places& places_;
+  Readings& readings_;
+  LexerPositions& positions_;
   TerminalParser& parser_;
   LexemeEnds& ends_;
-  LastingCompetitors& lasting_;
+  BlockingCompetitors& blocking_;
   const TokenVocabulary& vocabulary_;
   TerminalRests sure_rests_, guessed_rests_;
-  std::map<SequenceCosts*, TerminalRests> lasting_rests_;     // while competitors last
-  std::unordered_map<uint64_t, int64_t> boundary_distances_;  // by place and set of competing terminals
+  std::map<SequenceCosts*, TerminalRests> blocked_rests_;     // while competitors last
+  std::unordered_map<uint64_t, int64_t> boundary_distances_;  // by lexer position and set of competitors
   std::map<Reading, Result> results_;                         // of searches
   std::vector<Completion> completions_;
   size_t memory_ = 0;           // of completions

@@ -29,29 +29,29 @@ std::vector<LexerKeyword> with_usable_states(std::vector<LexerKeyword> keywords)
 Lexer::Lexer(const LexerParts& parts)
     : rules(parts.rules->grammar()),
       lexemes(with_usable_states(parts.terminals), with_usable_states(parts.keywords), parts.indentation),
-      competing(lexemes),
+      competitors(lexemes),
       levels(*rules, parts.indentation),
-      sure_texts(lexemes, competing, *parts.vocabulary, parts.control_tokens, parts.contexts,
+      sure_texts(lexemes, competitors, *parts.vocabulary, parts.control_tokens, parts.contexts,
                  find_used_terminals(*rules, parts.control_tokens.size()),
                  Followers(*rules, parts.rules->vocabulary->size), levels.is_balanced(),
                  static_cast<size_t>(parts.rules->vocabulary->size)),
       costs(*rules, parts.indentation, levels, sure_texts.weights(), sure_texts.lines()),
       guesses(*rules, parts.indentation, levels, sure_texts.guesses(), empty_lines),
-      lasting(lexemes, competing, *rules, levels, parts.control_tokens,
-              static_cast<size_t>(parts.rules->vocabulary->size)),
-      ends(lexemes, competing, sure_texts, *parts.vocabulary),
-      tables(lexemes, competing, ends, *parts.vocabulary) {}
+      blocking(lexemes, competitors, *rules, levels, parts.control_tokens,
+               static_cast<size_t>(parts.rules->vocabulary->size)),
+      ends(lexemes, competitors, sure_texts, *parts.vocabulary),
+      tables(lexemes, competitors, ends, *parts.vocabulary) {}
 
 LexedStates::LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits)
     : States(limits, lexer->broken),
       vocabulary_(parts.vocabulary),
       lexer_(std::move(lexer)),
       parser_(lexer_->rules, *parts.rules->vocabulary, limits, parts.control_tokens, parts.contexts, lexer_->lexemes),
-      places_(parser_, lexer_->lexemes),
-      parse_paths_(lexer_->lexemes, lexer_->competing, places_, parts.control_tokens),
-      rests_(parse_paths_, places_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, lexer_->lasting,
+      positions_(parser_, lexer_->lexemes),
+      readings_(lexer_->lexemes, lexer_->competitors, positions_, parts.control_tokens),
+      rests_(readings_, positions_, parser_, lexer_->ends, lexer_->costs, lexer_->guesses, lexer_->blocking,
              *vocabulary_),
-      masks_(parse_paths_, places_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
+      masks_(readings_, positions_, rests_, lexer_->tables, *vocabulary_, limits.memory / 2),
       memory_limit_(limits.memory) {
   memory_limit_.add_carried(measure_memory());
 }
@@ -62,13 +62,13 @@ size_t LexedStates::measure_memory() {
   if (const int64_t max_memory = limits().max_added_memory(); lexer_memory > max_memory)
     throw LimitFailure("memory", static_cast<double>(lexer_memory), static_cast<double>(max_memory));
   return memory_ =
-             parser_.arena().bytes() + places_.memory() + parse_paths_.memory() + rests_.memory() + masks_.memory();
+             parser_.arena().bytes() + positions_.memory() + readings_.memory() + rests_.memory() + masks_.memory();
 }
 
 // ---- steps
 int32_t LexedStates::locked_after_bytes(int32_t state, std::string_view bytes) {
   for (char byte : bytes) {
-    state = parse_paths_.step(state, static_cast<uint8_t>(byte));
+    state = readings_.step(state, static_cast<uint8_t>(byte));
     if (state == kDead) return kDead;
   }
   measure_memory();
@@ -77,7 +77,7 @@ int32_t LexedStates::locked_after_bytes(int32_t state, std::string_view bytes) {
 
 int32_t LexedStates::locked_after_token(int32_t state, int32_t id) {
   if (vocabulary_->textual(id)) return locked_after_bytes(state, vocabulary_->tokens[id]);
-  const int32_t next = parse_paths_.step_control(state, id);
+  const int32_t next = readings_.step_control(state, id);
   return rests_.viable(next) ? next : static_cast<int32_t>(kDead);
 }
 
@@ -171,8 +171,7 @@ std::vector<int32_t> LexedStates::walk_mask(int32_t state) {
   const TokenVocabulary& vocabulary = *vocabulary_;
   std::vector<int32_t> out;
   for (int32_t id = 0; id < vocabulary.size; ++id) {
-    const bool is_allowed =
-        vocabulary.is_end(id) ? parse_paths_.accepting(state) : locked_after_token(state, id) != kDead;
+    const bool is_allowed = vocabulary.is_end(id) ? readings_.accepting(state) : locked_after_token(state, id) != kDead;
     if (is_allowed) out.push_back(id);
   }
   return out;
@@ -186,31 +185,31 @@ int32_t LexedStates::token_ended(int32_t state) {
 
 // ---- looking ahead
 int32_t LexedStates::step(int32_t state, uint8_t byte) {
-  const int32_t next = parse_paths_.step(state, byte);
+  const int32_t next = readings_.step(state, byte);
   // If some byte is no token, an output may continue inside a token although no token begins there.
   return !vocabulary_->byte_complete || rests_.viable(next) ? next : static_cast<int32_t>(kDead);
 }
 
 int32_t LexedStates::step_control(int32_t state, int32_t token) {
-  const int32_t next = parse_paths_.step_control(state, token);
+  const int32_t next = readings_.step_control(state, token);
   return rests_.viable(next) ? next : static_cast<int32_t>(kDead);
 }
 
 void LexedStates::open_rules(int32_t state, std::vector<std::string>& out) const {
-  for (const Reading& reading : parse_paths_.readings(state)) places_.open_rules(reading.place, out);
+  for (const Reading& reading : readings_.of(state)) positions_.open_rules(reading.position, out);
 }
 
 int32_t LexedStates::import(LexedStates& other, int32_t state, Carried& carried) {
   auto move = [&](Reading reading) {
-    reading.place = places_.import(other.places_, reading.place, carried.parser);
+    reading.position = positions_.import(other.positions_, reading.position, carried.parser);
     return reading;
   };
-  std::vector<Reading> readings = other.parse_paths_.readings(state);
+  std::vector<Reading> readings = other.readings_.of(state);
   for (Reading& reading : readings) {
     rests_.import(other.rests_, reading, move, carried.completions);
     reading = move(reading);
   }
-  return parse_paths_.intern(std::move(readings));
+  return readings_.intern(std::move(readings));
 }
 
 // ---- the compiled grammar

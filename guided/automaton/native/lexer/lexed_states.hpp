@@ -1,8 +1,8 @@
 // The states of grammars with a lexer, and all data that is computed for them.
 //
-// One half of the data belongs to the lexer: lexemes, competing terminals and tables (lexemes.hpp,
-// competing_terminals.hpp, lexer_tables.hpp). The other half belongs to the visited states: parser, places, readings,
-// masks and rests (places.hpp, parse_paths.hpp, lexed_masks.hpp, lexed_rests.hpp).
+// One half of the data belongs to the lexer: lexemes, competitors and tables (lexemes.hpp, competitors.hpp,
+// lexer_tables.hpp). The other half belongs to the visited states: parser, lexer positions, readings, masks and rests
+// (lexer_positions.hpp, readings.hpp, lexed_masks.hpp, lexed_rests.hpp).
 //
 // When the second half exceeds the memory limit, a fresh one replaces it (matching/states.hpp). One lock guards both
 // halves. If an exception may have left either half inconsistent, both are replaced.
@@ -29,16 +29,16 @@ struct LexerParts {
 struct Lexer {
   explicit Lexer(const LexerParts& parts);
   // The memory of the members that grow with the texts, except tables, which have a limit of their own (LexedMasks).
-  size_t memory() const { return lexemes.memory() + competing.memory() + ends.memory(); }
+  size_t memory() const { return lexemes.memory() + competitors.memory() + ends.memory(); }
 
   const std::shared_ptr<const Grammar> rules;
   Lexemes lexemes;
-  CompetingTerminals competing;
+  Competitors competitors;
   BlockLevels levels;
-  SafeWitnesses sure_texts;
+  SureTexts sure_texts;
   SureLines empty_lines;
   SequenceCosts costs, guesses;
-  LastingCompetitors lasting;
+  BlockingCompetitors blocking;
   LexemeEnds ends;
   LexerTables tables;
   std::mutex mutex;
@@ -49,8 +49,8 @@ class LexedStates final : public States {
  public:
   LexedStates(const LexerParts& parts, std::shared_ptr<Lexer> lexer, CallLimits limits);
 
-  int32_t initial() const override { return parse_paths_.initial(); }
-  bool accepting(int32_t state) const override { return parse_paths_.accepting(state); }
+  int32_t initial() const override { return readings_.initial(); }
+  bool accepting(int32_t state) const override { return readings_.accepting(state); }
   int32_t known_after_token(int32_t state, int32_t id) const override;
   int32_t after_token(int32_t state, int32_t id) override;
   int32_t after_bytes(int32_t state, std::string_view bytes) override;
@@ -66,13 +66,13 @@ class LexedStates final : public States {
   bool ends_token(int32_t state) override { return vocabulary_->byte_complete || rests_.viable(state); }
   int32_t step(int32_t state, uint8_t byte) override;
   int32_t step_control(int32_t state, int32_t token) override;
-  ByteSet bytes(int32_t state) const override { return parse_paths_.bytes(state); }
-  CharClasses loops(int32_t state) override { return parse_paths_.loops(state); }
-  std::vector<int32_t> controls(int32_t state) const override { return parse_paths_.controls(state); }
+  ByteSet bytes(int32_t state) const override { return readings_.bytes(state); }
+  CharClasses loops(int32_t state) override { return readings_.loops(state); }
+  std::vector<int32_t> controls(int32_t state) const override { return readings_.controls(state); }
   void open_rules(int32_t state, std::vector<std::string>& out) const override;
   bool full() const override { return bytes() > memory_limit_; }
   size_t bytes() const override { return memory_.load(std::memory_order_relaxed); }
-  int32_t size() const override { return parse_paths_.size(); }
+  int32_t size() const override { return readings_.size(); }
 
   const std::shared_ptr<Lexer>& lexer() const { return lexer_; }
   bool viable(int32_t state) { return rests_.viable(state); }
@@ -93,8 +93,8 @@ class LexedStates final : public States {
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
   const std::shared_ptr<Lexer> lexer_;
   TerminalParser parser_;
-  Places places_;
-  ParsePaths parse_paths_;
+  LexerPositions positions_;
+  Readings readings_;
   LexedRests rests_;
   LexedMasks masks_;
   std::atomic<size_t> memory_{0};

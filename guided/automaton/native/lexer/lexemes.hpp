@@ -19,8 +19,8 @@
 // (lexer_tables.hpp).
 //
 // With indentation, a state inside a possible newline also stores the width of its last line, because the label of a
-// newline includes the width. Between brackets, and in the states of competing terminals (`competitor`), the width does
-// not matter and is not *measured*.
+// newline includes the width. Between brackets, and in the states of competitors (`competitor`), the width does not
+// matter and is not *measured*.
 //
 // Cost: the row of a state is filled on demand, O(terminals) per byte. The automata of the terminals are compiled
 // grammars of the core.

@@ -78,11 +78,11 @@ std::unique_ptr<LexerTables::Table> LexerTables::build(int32_t lexeme, Rest rest
   memory_ += 256 + table->stay.bytes();
   for (auto& [label, end_result] : result.ends) {
     End end{.label = label.first, .is_ignored = label.second, .tokens = {}};
-    for (auto& [competing, tokens] : end_result.tokens) {
+    for (auto& [competitors, tokens] : end_result.tokens) {
       if (tokens.empty()) continue;
       const Demand demand =
-          ends_.demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competing = competing});
-      end.tokens.push_back({{kNoLexeme, competing}, make_token_set(std::move(tokens), vocabulary_.words), demand});
+          ends_.demand({.label = end.label, .is_ignored = end.is_ignored, .tokens = 0, .competitors = competitors});
+      end.tokens.push_back({{kNoLexeme, competitors}, make_token_set(std::move(tokens), vocabulary_.words), demand});
       memory_ += end.tokens.back().tokens.bytes();
     }
     memory_ += end_result.spots.size() * sizeof(Spot);
@@ -124,7 +124,7 @@ bool LexerTables::start_from_similar(int32_t similar, int32_t lexeme, Rest rest,
     WalkResult::EndResult& end_result = result.ends[{end.label, end.is_ignored}];
     if (end.rest != kNoRest) end_result.spots = *rests_[end.rest];
     for (const Group& group : end.tokens)
-      group.tokens.each([&](int32_t id) { end_result.tokens[group.unfinished.competing].push_back(id); });
+      group.tokens.each([&](int32_t id) { end_result.tokens[group.unfinished.competitors].push_back(id); });
   }
   const TokenTrie& trie = vocabulary_.trie;
   WalkResult to_add, to_remove;
@@ -164,9 +164,9 @@ void LexerTables::add_differences(int32_t lexeme, int32_t similar, Spot spot, Wa
   const TokenTrie& trie = vocabulary_.trie;
   ByteSet bytes = lexemes_.state(lexeme).bytes;
   bytes |= lexemes_.state(similar).bytes;
-  if (spot.competing != 0) bytes &= competing_.surviving_bytes(spot.competing);
+  if (spot.competitors != 0) bytes &= competitors_.surviving_bytes(spot.competitors);
   trie.children(spot.node, bytes, [&](int32_t child) {
-    const Spot next = child_spot(child, spot.competing);
+    const Spot next = child_spot(child, spot.competitors);
     add_differences(lexemes_.step(lexeme, next.byte), lexemes_.step(similar, next.byte), next, to_add, to_remove);
   });
 }
@@ -264,10 +264,10 @@ void LexerTables::collect_at(int32_t lexeme, Spot spot, WalkResult& result) {
   const TokenTrie::Node& node = trie.nodes()[spot.node];
   const LexemeState& state = lexemes_.state(lexeme);
   const bool is_open = !state.open_matches.empty(), has_tokens = node.payload_hi > node.payload_lo;
-  std::vector<int32_t>* tokens = is_open && has_tokens ? &result.stay_for({lexeme, spot.competing}).tokens : nullptr;
+  std::vector<int32_t>* tokens = is_open && has_tokens ? &result.stay_for({lexeme, spot.competitors}).tokens : nullptr;
   if (state.label != kNoTerminal) {
     WalkResult::EndResult& end_result = result.end_result(state.label, state.is_ignored);
-    if (!is_open && has_tokens) tokens = &end_result.tokens[competing_.add(spot.competing, lexeme)];
+    if (!is_open && has_tokens) tokens = &end_result.tokens[competitors_.add(spot.competitors, lexeme)];
     if (node.children > 0) collect_continuations(lexeme, spot, end_result);
   }
   if (!tokens) return;
@@ -277,25 +277,26 @@ void LexerTables::collect_at(int32_t lexeme, Spot spot, WalkResult& result) {
 // The lexeme ends at the spot: collects the spots at which tokens continue.
 void LexerTables::collect_continuations(int32_t lexeme, Spot spot, WalkResult::EndResult& end_result) {
   const TokenTrie& trie = vocabulary_.trie;
-  const int32_t competing = competing_.add(spot.competing, lexeme);
-  const ByteSet surviving = competing_.surviving_bytes(competing);
+  const int32_t competitors = competitors_.add(spot.competitors, lexeme);
+  const ByteSet surviving = competitors_.surviving_bytes(competitors);
   CallMeter::work(kSpotWork);
-  trie.children(spot.node, surviving, [&](int32_t child) { end_result.spots.push_back(child_spot(child, competing)); });
+  trie.children(spot.node, surviving,
+                [&](int32_t child) { end_result.spots.push_back(child_spot(child, competitors)); });
 }
 
 // Collects the results below the spot, where the lexeme continues.
 void LexerTables::collect_below(int32_t lexeme, Spot spot, WalkResult& result) {
   const TokenTrie& trie = vocabulary_.trie;
   const TokenTrie::Node& node = trie.nodes()[spot.node];
-  if (spot.competing == 0 && !node.is_inside_character && node.subtree_hi - node.payload_hi >= kMinLoopTokens) {
+  if (spot.competitors == 0 && !node.is_inside_character && node.subtree_hi - node.payload_hi >= kMinLoopTokens) {
     const CharClasses loops = lexemes_.loops(lexeme);
     if (loops & node.classes_below) return collect_loop(lexeme, loops, spot.node, result);
   }
   ByteSet bytes = lexemes_.state(lexeme).bytes;
-  if (spot.competing != 0) bytes &= competing_.surviving_bytes(spot.competing);
+  if (spot.competitors != 0) bytes &= competitors_.surviving_bytes(spot.competitors);
   trie.children(spot.node, bytes, [&](int32_t child) {
     const int32_t next = lexemes_.step(lexeme, trie.nodes()[child].byte);
-    if (next != kNoLexeme) collect_from(next, child_spot(child, spot.competing), result);
+    if (next != kNoLexeme) collect_from(next, child_spot(child, spot.competitors), result);
   });
 }
 
@@ -307,8 +308,8 @@ void LexerTables::walk_loop(int32_t lexeme, CharClasses loops, int32_t node, Wal
   Loop loop{.lexeme = lexeme, .loops = loops, .bytes = state.bytes};
   if (state.label != kNoTerminal) {
     loop.ends = &result.ends[{state.label, state.is_ignored}].spots;
-    loop.competing = competing_.add(0, lexeme);
-    loop.surviving = competing_.surviving_bytes(loop.competing);
+    loop.competitors = competitors_.add(0, lexeme);
+    loop.surviving = competitors_.surviving_bytes(loop.competitors);
   }
   if (node != 0) return walk_loop_below(loop, node, result);
   const std::shared_ptr<const ClassTokens> tokens = vocabulary_.tokens_of_classes(loops, true);
@@ -344,8 +345,8 @@ void LexerTables::WalkResult::add(const WalkResult& other) {
   for (const auto& [label, end_result] : other.ends) {
     EndResult& to = ends[label];
     to.spots.insert(to.spots.end(), end_result.spots.begin(), end_result.spots.end());
-    for (const auto& [competing, tokens] : end_result.tokens) {
-      std::vector<int32_t>& ids = to.tokens[competing];
+    for (const auto& [competitors, tokens] : end_result.tokens) {
+      std::vector<int32_t>& ids = to.tokens[competitors];
       ids.insert(ids.end(), tokens.begin(), tokens.end());
     }
   }
@@ -358,10 +359,10 @@ void LexerTables::WalkResult::remove(const WalkResult& other) {
     std::vector<Spot> spots = end_result.spots;
     sort_unique(spots);
     std::erase_if(from.spots, [&](const Spot& spot) { return std::ranges::binary_search(spots, spot); });
-    for (const auto& [competing, tokens] : end_result.tokens) {
+    for (const auto& [competitors, tokens] : end_result.tokens) {
       std::vector<int32_t> ids = tokens;
       sort_unique(ids);
-      std::erase_if(from.tokens[competing], [&](int32_t id) { return std::ranges::binary_search(ids, id); });
+      std::erase_if(from.tokens[competitors], [&](int32_t id) { return std::ranges::binary_search(ids, id); });
     }
   }
 }
@@ -370,7 +371,7 @@ size_t LexerTables::WalkResult::memory() const {
   size_t out = 256 + stay.tokens.size() * 4 + unfinished.size() * 32;
   for (const auto& [label, end_result] : ends) {
     out += 128 + end_result.spots.size() * sizeof(Spot);
-    for (const auto& [competing, tokens] : end_result.tokens) out += 64 + tokens.size() * 4;
+    for (const auto& [competitors, tokens] : end_result.tokens) out += 64 + tokens.size() * 4;
   }
   return out;
 }
@@ -381,7 +382,7 @@ void LexerTables::leave_loop(const Loop& loop, int32_t node, WalkResult& result,
   CallMeter::work(kSpotWork);
   const Spot next_spot = spot(node, 0);
   if (has_begun && loop.ends && loop.surviving.has(next_spot.byte))
-    loop.ends->push_back(child_spot(node, loop.competing));
+    loop.ends->push_back(child_spot(node, loop.competitors));
   if (!loop.bytes.has(next_spot.byte)) return;
   const int32_t next = lexemes_.step(loop.lexeme, next_spot.byte);
   if (next != kNoLexeme) collect_from(next, next_spot, result);
@@ -405,12 +406,12 @@ void LexerTables::walk_loop_below(const Loop& loop, int32_t node, WalkResult& re
   }
 }
 
-LexerTables::Rest LexerTables::all_tokens(int32_t competing) {
-  if (competing == 0) return kRoot;
+LexerTables::Rest LexerTables::all_tokens(int32_t competitors) {
+  if (competitors == 0) return kRoot;
   std::vector<Spot> spots;
-  const ByteSet surviving = competing_.surviving_bytes(competing);
+  const ByteSet surviving = competitors_.surviving_bytes(competitors);
   const TokenTrie& trie = vocabulary_.trie;
-  trie.children(0, surviving, [&](int32_t child) { spots.push_back(child_spot(child, competing)); });
+  trie.children(0, surviving, [&](int32_t child) { spots.push_back(child_spot(child, competitors)); });
   return intern(std::move(spots));
 }
 

@@ -1,8 +1,8 @@
 // Token tables of the lexer: the results that the lexer alone determines, for many tokens at once.
 //
 // Problem. A token may contain several lexemes, such as `):` or ` if x`. Whether it is allowed depends on the parser's
-// stack. A walk of the trie of tokens with readings (parse_paths.hpp) would have to be repeated for each new parser
-// state, and would visit most of the trie.
+// stack. A walk of the trie of tokens with readings (readings.hpp) would have to be repeated for each new parser state,
+// and would visit most of the trie.
 //
 // But the parser does nothing *inside* a lexeme. So there is a table for each lexer state and part of the trie. It
 // contains the results that the lexer alone determines for the tokens in that part:
@@ -41,15 +41,15 @@ class LexerTables {
   using Rest = int32_t;  // the number of a set of spots, whose bytes are read next
   static constexpr Rest kRoot = 0, kNoRest = -1;
   struct Table;
-  struct Group {  // tokens that end in the same lexer state, or with the same competing terminals
+  struct Group {  // tokens that end in the same lexer state, or with the same competitors
     UnfinishedLexeme unfinished;
     TokenSet tokens;
-    Demand demand = {};  // what `unfinished.competing` demands; only for groups of an `End`
+    Demand demand = {};  // what `unfinished.competitors` demands; only for groups of an `End`
   };
   struct End {
     int32_t label;
     bool is_ignored;
-    std::vector<Group> tokens;  // by `unfinished.competing` alone, because the lexeme has ended
+    std::vector<Group> tokens;  // by `unfinished.competitors` alone, because the lexeme has ended
     Rest rest = kNoRest;
     mutable int32_t start = kNoLexeme;    // the last `start` passed to `table_after`
     mutable const Table* next = nullptr;  // the table for it
@@ -74,8 +74,8 @@ class LexerTables {
     std::vector<End> ends;
     std::vector<const Table*> group_tables;  // the non-empty tables of the state's groups of terminals
     std::vector<Profile> profiles;
-    // Unfinished lexemes whose completion depends on the place, even if the parser accepts all their labels. Example:
-    // a comment that ends with a line feed, if some other terminal may begin with one.
+    // Unfinished lexemes whose completion depends on the lexer position, even if the parser accepts all their labels.
+    // Example: a comment that ends with a line feed, if some other terminal may begin with one.
     std::vector<UnfinishedLexeme> unproven;
     int32_t lexeme = 0, number = 0;
     Rest rest = 0;
@@ -84,8 +84,8 @@ class LexerTables {
     bool empty() const { return stay.dense.empty() && stay.sparse.empty() && ends.empty() && group_tables.empty(); }
   };
 
-  LexerTables(Lexemes& lexemes, CompetingTerminals& competing, LexemeEnds& ends, const TokenVocabulary& vocabulary)
-      : lexemes_(lexemes), competing_(competing), ends_(ends), vocabulary_(vocabulary) {
+  LexerTables(Lexemes& lexemes, Competitors& competitors, LexemeEnds& ends, const TokenVocabulary& vocabulary)
+      : lexemes_(lexemes), competitors_(competitors), ends_(ends), vocabulary_(vocabulary) {
     rests_.emplace_back(nullptr);  // kRoot, whose spots and bytes are never used
     rest_bytes_.emplace_back();
   }
@@ -102,26 +102,26 @@ class LexerTables {
   // The maximum number of tokens that a lexeme of the profile needs to become a line of this width.
   int64_t line_tokens(const Profile& profile, int32_t width);
   // The rest that contains all tokens, if these terminals compete with earlier lexemes.
-  Rest all_tokens(int32_t competing);
+  Rest all_tokens(int32_t competitors);
   int32_t size() const { return static_cast<int32_t>(tables_.size()); }
   size_t memory() const { return memory_; }
   void clear();
   int64_t clear_count() const { return clear_count_; }
 
  private:
-  // A trie node, its byte, and the competing terminals after the byte.
+  // A trie node, its byte, and the competitors after the byte.
   struct Spot {
     uint8_t byte;
-    int32_t node, competing;
+    int32_t node, competitors;
     auto operator<=>(const Spot&) const = default;
   };
-  Spot spot(int32_t node, int32_t competing) const {
-    return {.byte = vocabulary_.trie.nodes()[node].byte, .node = node, .competing = competing};
+  Spot spot(int32_t node, int32_t competitors) const {
+    return {.byte = vocabulary_.trie.nodes()[node].byte, .node = node, .competitors = competitors};
   }
-  // The spot of a child node. `competing`: the competing terminals of the parent's spot.
-  Spot child_spot(int32_t node, int32_t competing) const {
+  // The spot of a child node. `competitors`: the competitors of the parent's spot.
+  Spot child_spot(int32_t node, int32_t competitors) const {
     const uint8_t byte = vocabulary_.trie.nodes()[node].byte;
-    return {.byte = byte, .node = node, .competing = competing_.advance(competing, byte)};
+    return {.byte = byte, .node = node, .competitors = competitors_.advance(competitors, byte)};
   }
   // The result of one walk.
   struct WalkResult {
@@ -136,7 +136,7 @@ class LexerTables {
     std::vector<Profile> profiles;
     std::vector<UnfinishedLexeme> unproven;
     struct EndResult {
-      std::map<int32_t, std::vector<int32_t>> tokens;  // by set of competing terminals
+      std::map<int32_t, std::vector<int32_t>> tokens;  // by set of competitors
       std::vector<Spot> spots;
     };
     std::map<std::pair<int32_t, bool>, EndResult> ends;  // by label and whether it is ignored
@@ -156,7 +156,7 @@ class LexerTables {
       if (is_grouped)
         last_stay = &groups[each];
       else
-        unfinished.insert(pair_key(each.lexeme, each.competing));
+        unfinished.insert(pair_key(each.lexeme, each.competitors));
       return *last_stay;
     }
     void add(const WalkResult& other);
@@ -180,7 +180,7 @@ class LexerTables {
     int32_t lexeme;
     CharClasses loops;
     ByteSet bytes, surviving = {};  // bytes that continue the lexeme; bytes that may follow it if it has ended here
-    int32_t competing = 0;
+    int32_t competitors = 0;
     std::vector<Spot>* ends = nullptr;  // collects the spots after a lexeme that ends in this state; null: none can
   };
   void collect_loop(int32_t lexeme, CharClasses loops, int32_t node, WalkResult& result);
@@ -191,7 +191,7 @@ class LexerTables {
   Rest intern(std::vector<Spot>&& spots);
 
   Lexemes& lexemes_;
-  CompetingTerminals& competing_;
+  Competitors& competitors_;
   LexemeEnds& ends_;
   const TokenVocabulary& vocabulary_;
   std::vector<std::unique_ptr<std::vector<Spot>>> rests_;  // the spots of each rest, sorted by byte, then by node
@@ -200,7 +200,7 @@ class LexerTables {
   struct SpotsHash {
     size_t operator()(const std::vector<Spot>& spots) const {
       uint64_t h = spots.size();
-      for (const Spot& spot : spots) h = combine(h, pair_key(spot.node, spot.competing));
+      for (const Spot& spot : spots) h = combine(h, pair_key(spot.node, spot.competitors));
       return static_cast<size_t>(h);
     }
   };

@@ -170,21 +170,21 @@ bool SequenceCosts::can_always_end(const Costs& costs, const ReadBefore& read_be
 }
 
 int32_t TerminalRests::nesting(int32_t lines) const {
-  const Indentation& indentation = places_.indentation();
-  return std::min({costs_.max_nesting(), indentation.most_levels - places_.levels(lines),
-                   indentation.most_width - places_.width(lines)});
+  const Indentation& indentation = positions_.indentation();
+  return std::min({costs_.max_nesting(), indentation.most_levels - positions_.levels(lines),
+                   indentation.most_width - positions_.width(lines)});
 }
 
 const SequenceCosts::Costs& TerminalRests::costs_at(int32_t lines) {
   if (lines >= static_cast<int32_t>(by_lines_.size())) by_lines_.resize(lines + 1);
   if (!by_lines_[lines])
-    by_lines_[lines] = &costs_.costs_for(costs_.kinds() > 1 ? costs_.prices(places_.width(lines), nesting(lines))
+    by_lines_[lines] = &costs_.costs_for(costs_.kinds() > 1 ? costs_.prices(positions_.width(lines), nesting(lines))
                                                             : SequenceCosts::Prices());
   return *by_lines_[lines];
 }
 
-int64_t TerminalRests::weight(int32_t place, LastRead last) {
-  return rest_of_state(places_.parser(place), lines(place))[costs_.kinds() > 1 ? last : 0];
+int64_t TerminalRests::weight(int32_t position, LastRead last) {
+  return rest_of_state(positions_.parser(position), lines(position))[costs_.kinds() > 1 ? last : 0];
 }
 
 // Not recursive, because return configurations nest as deep as the parser's stack.
@@ -210,8 +210,8 @@ const TerminalRests::Rest& TerminalRests::rest_of_state(int32_t state, int32_t l
       }
       int32_t return_lines = config_lines;
       for (int32_t level = costs_.levels().level_at(t.pos); kinds > 1 && level > 0; --level)
-        if (const int32_t outer = places_.outer(return_lines); outer >= 0)  // a top may have fewer lines (Places::top)
-          return_lines = outer;
+        // A top may have fewer lines (LexerPositions::top).
+        if (const int32_t outer = positions_.outer(return_lines); outer >= 0) return_lines = outer;
       const auto rest = rests_.find(pair_key(t.ret, return_lines));
       if (rest == rests_.end()) {
         todo.emplace_back(t.ret, return_lines);

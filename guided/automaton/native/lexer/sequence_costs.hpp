@@ -1,9 +1,9 @@
 // Finds the lightest sequence of terminals from each position to the end of its rule.
 //
 // In: the rules, compiled over terminals, and a weight for each terminal: the number of tokens of its sure text
-// (safe_witnesses.hpp). Out: a weight for each position; kNever if no sequence of terminals with weights leads to the
-// end. Knuth's generalisation of Dijkstra's algorithm solves the same problem. `TerminalRests` adds up the weights of
-// the frames of a stack.
+// (sure_texts.hpp). Out: a weight for each position; kNever if no sequence of terminals with weights leads to the end.
+// Knuth's generalisation of Dijkstra's algorithm solves the same problem. `TerminalRests` adds up the weights of the
+// frames of a stack.
 //
 // With indentation, not every sequence can be written. An INDENT comes directly after a newline, and so do DEDENTs,
 // except at the end of the text. Another newline, or a text that begins like a newline, would be read as part of the
@@ -32,7 +32,7 @@
 #include <memory>
 
 #include "lexer/indentation.hpp"
-#include "lexer/places.hpp"
+#include "lexer/lexer_positions.hpp"
 
 namespace guided {
 
@@ -95,29 +95,29 @@ class SequenceCosts {
   std::map<Prices, std::unique_ptr<Costs>> costs_by_prices_;
 };
 
-// The weight of the lightest sequence of terminals that completes the parse from a place.
+// The weight of the lightest sequence of terminals that completes the parse from a lexer position.
 //
-// In: places (places.hpp), and the weights from positions to the ends of their rules. Out: the sum of the weights of
-// the frames of the stack, each at the prices of its block. The first terminal of a lightest sequence lowers the sum by
-// its own weight.
+// In: lexer positions (lexer_positions.hpp), and the weights from the positions of rules to the ends of their rules.
+// Out: the sum of the weights of the frames of the stack, each at the prices of its block. The first terminal of a
+// lightest sequence lowers the sum by its own weight.
 class TerminalRests {
  public:
-  TerminalRests(Places& places, TerminalParser& parser, SequenceCosts& costs)
-      : places_(places), parser_(parser), costs_(costs) {}
-  int64_t weight(int32_t place, LastRead last = kWord);
-  // Whether all places that are reachable from this place can be completed, if this place can.
-  bool always_ends(int32_t place) { return costs_.always_ends(nesting(lines(place))); }
-  // Whether fewer blocks may nest at the place than lightest sequences may need.
-  bool depends_on_lines(int32_t place) const { return nesting(lines(place)) < costs_.max_nesting(); }
+  TerminalRests(LexerPositions& positions, TerminalParser& parser, SequenceCosts& costs)
+      : positions_(positions), parser_(parser), costs_(costs) {}
+  int64_t weight(int32_t position, LastRead last = kWord);
+  // Whether all lexer positions that are reachable from this one can be completed, if this one can.
+  bool always_ends(int32_t position) { return costs_.always_ends(nesting(lines(position))); }
+  // Whether fewer blocks may nest at the lexer position than lightest sequences may need.
+  bool depends_on_lines(int32_t position) const { return nesting(lines(position)) < costs_.max_nesting(); }
 
  private:
   using Rest = std::array<int64_t, kSpace + 1>;  // by what was read last
-  int32_t lines(int32_t place) const { return costs_.kinds() > 1 ? places_.lines(place) : 0; }
+  int32_t lines(int32_t position) const { return costs_.kinds() > 1 ? positions_.lines(position) : 0; }
   int32_t nesting(int32_t lines) const;
   const SequenceCosts::Costs& costs_at(int32_t lines);
   const Rest& rest_of_state(int32_t state, int32_t lines);
 
-  Places& places_;
+  LexerPositions& positions_;
   TerminalParser& parser_;
   SequenceCosts& costs_;
   std::vector<const SequenceCosts::Costs*> by_lines_;

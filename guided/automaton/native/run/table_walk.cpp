@@ -11,6 +11,14 @@ namespace guided {
 
 namespace {
 
+// One walk (see the head of table_walk.hpp). `run` chooses the way:
+//   - the rule of substrings of a text: `walk_substrings`, without points;
+//   - a sibling's table is nearly equal: `LineWalk::derive`;
+//   - most characters loop near the start: `begin_at_loop` takes their tokens as a set;
+//   - in all other cases, and after `begin_at_loop`: `visit` takes the tokens of a node and queues its children, unless
+//     `take_subtree` can take all tokens below the node.
+// `take_loop` takes the tokens of the classes that loop, and `continue_after_loop` queues the nodes at which other
+// characters follow.
 class TableWalk {
  public:
   explicit TableWalk(const TableTask& task)

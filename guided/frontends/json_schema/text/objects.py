@@ -43,56 +43,68 @@ def object_text(lowering: Lowering, shape: Shape, location: str, level: int) -> 
     """The text of the objects of a shape."""
     if shape.formula is not None:
         return _conditional_text(lowering, shape, location, level)
-    notation, fields = lowering.notation, list[Field]()
-    comma = notation.separator_at(level)
-    names = shape.member_names()
-    required = set(shape.required)
+    notation, names, window = lowering.notation, shape.member_names(), shape.member_window
     is_closed = lowering.expander.is_closed(shape)
-    for name in names:
-        spend()
-        schemas = lowering.expander.member_schemas(shape, name)
-        goal = lowering.expander.goal(schemas)
-        if not has_false(schemas) and (not shape.name_schemas or lowering.expander.allows_name(shape, name)):
-            value = lowering.value(goal, notation.inner_level(level, name))
-            fields.append(notation.member(name, value, name in required, level, location))
+    fields = _declared_fields(lowering, shape, location, level)
     is_closed = is_closed or notation.narrowing_at(level).closes(shape)
     extra, required_extras = (None, []) if is_closed else _additional_members(lowering, shape, location, level)
-    may_be_empty = not shape.required and shape.member_window.low == 0 and not required_extras
-    window, cap = shape.member_window, lowering.options.max_items
-    if (
-        extra is not None
-        and window.low > 1
-        and (name_count := lowering.expander.listed_values.count_additional_names(shape)) is not None
-    ):
-        cap = (
-            name_count if cap is None else min(cap, name_count)
-        )  # otherwise no names would be left for the last members
-    if extra is None and window.low > len(fields):
-        lowering.reasons.append((location, f"{window.low} members are required, but only {len(fields)} are allowed"))
-    is_ordered = lowering.options.property_order == "declared"
-    if not is_ordered or (required_extras and extra is not None and (window != Window() or cap is not None)):
-        count_window = window if cap is None or extra is None else window.meet(Window(0, len(fields) + cap))
-        if (
-            extra is None
-            and not is_ordered
-            and (extra := notation.write_many_optional(fields, window, level)) is not None
-        ):
-            fields, names = [field for field in fields if field.is_required], {}
-        body = permutation_body(fields, extra, comma, count_window, required_extras, is_ordered)
-    else:
-        rules = lowering.rule_maker("members", location, level)
-        if required_extras and extra is not None:
-            others = Permutation(
-                (*(Member(node, required=True) for node in required_extras), Member(extra, False, True)), comma
-            )
-            body = declared_then_extras(fields, others, comma, rules)
-        else:
-            body = declared_order(Members(fields, comma, extra, window, cap), rules)
-    text = notation.wrap("{}", body, may_be_empty, level)
+    may_be_empty = not shape.required and window.low == 0 and not required_extras
+    max_extras = None if extra is None else _max_additional_members(lowering, shape)
+    if extra is None:
+        if window.low > len(fields):
+            reason = f"{window.low} members are required, but only {len(fields)} are allowed"
+            lowering.reasons.append((location, reason))
+        if lowering.options.property_order == "any":
+            extra = notation.write_many_optional(fields, window, level)
+            if extra is not None:
+                fields, names = [field for field in fields if field.is_required], {}
+    members = Members(fields, notation.separator_at(level), extra, window, max_extras)
+    text = notation.wrap("{}", _body(lowering, members, required_extras, location, level), may_be_empty, level)
     if extra is None or text == EMPTY:
         return text
-    must_count = bool(required_extras) or window.low > len(required) + 1
+    must_count = bool(required_extras) or window.low > len(set(shape.required)) + 1
     return notation.with_distinct_names(text, tuple(names), level, location if must_count else None)
+
+
+def _declared_fields(lowering: Lowering, shape: Shape, location: str, level: int) -> list[Field]:
+    """The declared members that the shape allows."""
+    notation, expander, required, fields = lowering.notation, lowering.expander, set(shape.required), list[Field]()
+    for name in shape.member_names():
+        spend()
+        schemas = expander.member_schemas(shape, name)
+        goal = expander.goal(schemas)
+        if not has_false(schemas) and (not shape.name_schemas or expander.allows_name(shape, name)):
+            value = lowering.value(goal, notation.inner_level(level, name))
+            fields.append(notation.member(name, value, name in required, level, location))
+    return fields
+
+
+def _max_additional_members(lowering: Lowering, shape: Shape) -> int | None:
+    """The bound on the number of additional members; None if there is none."""
+    max_extras = lowering.options.max_items
+    if shape.member_window.low > 1:
+        # If the names are listed, no more members than names: otherwise no names would be left for the last members.
+        name_count = lowering.expander.listed_values.count_additional_names(shape)
+        if name_count is not None:
+            max_extras = name_count if max_extras is None else min(max_extras, name_count)
+    return max_extras
+
+
+def _body(lowering: Lowering, members: Members, required_extras: list[Node], location: str, level: int) -> Node | None:
+    """At least one member, in the order of the options. `required_extras`: additional members that must occur."""
+    fields, comma, extra, window, max_extras = members
+    is_ordered = lowering.options.property_order == "declared"
+    has_counts = window != Window() or max_extras is not None
+    if not is_ordered or (required_extras and extra is not None and has_counts):
+        if max_extras is not None:
+            window = window.meet(Window(0, len(fields) + max_extras))
+        return permutation_body(fields, extra, comma, window, required_extras, is_ordered)
+    rules = lowering.rule_maker("members", location, level)
+    if required_extras and extra is not None:
+        required_members = [Member(node, required=True) for node in required_extras]
+        others = Permutation((*required_members, Member(extra, required=False, repeatable=True)), comma)
+        return declared_then_extras(fields, others, comma, rules)
+    return declared_order(members, rules)
 
 
 def _additional_members(lowering: Lowering, shape: Shape, location: str, level: int) -> tuple[Node | None, list[Node]]:

@@ -17,7 +17,7 @@ from guided.errors import SpecError, UnsupportedError
 from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.regex import parse_regex
-from guided.ir.encodings import UTF8, Encoding, Form, Span
+from guided.ir.encodings import UTF8, Encoding, Form, Span, hex_digit
 from guided.ir.nodes import EPSILON, And, Chars, Encoded, Node, Repeat, Seq, Text
 from guided.ir.ranges import charset, complement, intersect
 
@@ -45,10 +45,6 @@ def _byte(char: str, value: int = 0) -> tuple[Span, ...]:
 
 def _letter(char: str) -> tuple[Span, ...]:
     return (*_byte(char.upper()), *_byte(char.lower()))
-
-
-def _hex(step: int) -> tuple[Span, ...]:
-    return (Span(0x30, 0x39, 0, step), Span(0x41, 0x46, 10 * step, step), Span(0x61, 0x66, 10 * step, step))
 
 
 def _high_nibble(low: int, step: int) -> tuple[Span, ...]:
@@ -82,10 +78,17 @@ def _hex_forms() -> tuple[Form, ...]:
     """Any character as `\\uXXXX`, or as two such escapes."""
     unit = Form(
         charset(((0, 0xFFFF),)),
-        (_byte("\\"), _byte("u"), _hex(1 << 12), _hex(1 << 8), _hex(1 << 4), _hex(1)),
+        (_byte("\\"), _byte("u"), hex_digit(1 << 12), hex_digit(1 << 8), hex_digit(1 << 4), hex_digit(1)),
     )
-    first = (_byte("\\", 0x10000), _byte("u"), _letter("d"), _high_nibble(8, 1 << 18), _hex(1 << 14), _hex(1 << 10))
-    second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), _hex(1 << 4), _hex(1))
+    first = (
+        _byte("\\", 0x10000),
+        _byte("u"),
+        _letter("d"),
+        _high_nibble(8, 1 << 18),
+        hex_digit(1 << 14),
+        hex_digit(1 << 10),
+    )
+    second = (_byte("\\"), _byte("u"), _letter("d"), _high_nibble(12, 1 << 8), hex_digit(1 << 4), hex_digit(1))
     return unit, Form(((0x10000, 0x10FFFF),), first + second)
 
 
@@ -110,7 +113,7 @@ def _make_encoding(letters: str) -> Encoding:
         forms += _hex_forms()
     elif "u" in letters:
         forms += [
-            Form(charset(((0, 0x1F),)), (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), _hex(1))),
+            Form(charset(((0, 0x1F),)), (*map(_byte, "\\u00"), (Span(0x30, 0x31, 0, 16),), hex_digit(1))),
             Form(charset(((0x7F, 0x7F),)), (*map(_byte, "\\u00"), _byte("7", 0x70), _byte("f", 15) + _byte("F", 15))),
         ]
     return Encoding(f"json-string with {letters}", tuple(forms))

@@ -15,8 +15,7 @@
 //         that can follow T, none of them matches, and all are dead after this text.
 //
 // For one separator, (3) is replaced by a weaker condition: none of them matches in any sequence of texts that can
-// follow (harmless_separators.cpp). Competing terminals of earlier lexemes may remain if they do not match
-// (competing_terminals.hpp).
+// follow (harmless_separators.cpp). Competitors of earlier lexemes may remain if they do not match (competitors.hpp).
 //
 // Then any sequence of terminals with sure texts that the parser accepts can be written: t(T1) w(T1) t(T2) ... So there
 // are no dead ends, and the weights of the terminals bound the number of tokens (sequence_costs.hpp).
@@ -26,41 +25,41 @@
 // sequence_costs.hpp determines which terminals may follow it. A newline may begin with spaces, so no newline can
 // follow an ignored space, and no separator is written before a newline. If newlines are not sure, no terminal is.
 //
-// If a completion needs a terminal without a sure text, or no separator ends the pending competing terminals, a search
-// finds the completions (lexed_rests.hpp). For example, `=` may be one terminal in assignments, and another terminal,
-// which is tried first, among the operators of expressions.
+// If a completion needs a terminal without a sure text, or no separator ends the pending competitors, a search finds
+// the completions (lexed_rests.hpp). For example, `=` may be one terminal in assignments, and another terminal, which
+// is tried first, among the operators of expressions.
 //
 // Cost: a search for a shortest text of each terminal; a step for each pair of terminals that begin with the same byte.
 #pragma once
 
 #include <string>
 
-#include "lexer/competing_terminals.hpp"
+#include "lexer/competitors.hpp"
 #include "lexer/followers.hpp"
 #include "lexer/lexemes.hpp"
 #include "lexer/sequence_costs.hpp"
 
 namespace guided {
 
-// What pending competing terminals demand before the next text. `tokens`: the tokens of a separator that may be needed,
-// or kNever if no separator is known to suffice. `last`: what has been read last after the separator.
+// What pending competitors demand before the next text. `tokens`: the tokens of a separator that may be needed, or
+// kNever if no separator is known to suffice. `last`: what has been read last after the separator.
 struct Demand {
   int64_t tokens = 0;
   LastRead last = kWord;
 };
 
-class SafeWitnesses {
+class SureTexts {
  public:
-  SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
-                const std::vector<int32_t>& control_tokens, const LexerContexts& contexts,
-                const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced, size_t symbols);
+  SureTexts(Lexemes& lexemes, Competitors& competitors, const TokenVocabulary& vocabulary,
+            const std::vector<int32_t>& control_tokens, const LexerContexts& contexts,
+            const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced, size_t symbols);
   // Whether all terminals that rules use have a sure text.
   bool all() const { return all_sure_; }
   // Whether any terminal can have a sure text.
   bool any() const { return !lexemes_.indentation().is_given || lines_.are_sure; }
   const SureLines& lines() const { return lines_; }
-  // Whether all these competing terminals may be pending after the text of a newline.
-  bool may_follow_line(int32_t competing);
+  // Whether all these competitors may be pending after the text of a newline.
+  bool may_follow_line(int32_t competitors);
   // By offset in `text`: the minimum number of tokens that spell the rest of `text` and `spaces` spaces. The last value
   // is for the spaces alone.
   std::vector<int64_t> tokens_of_line(std::string_view text, int32_t spaces) const;
@@ -69,13 +68,13 @@ class SafeWitnesses {
   const std::vector<int64_t>& weights() const { return weights_; }
   // Like `weights`, with a guess for terminals without a sure text.
   const std::vector<int64_t>& guesses() const { return guesses_; }
-  // The demand of pending competing terminals. `terminal`: the terminal that was read last; kNoTerminal: unknown.
-  Demand demand(int32_t competing, int32_t terminal = kNoTerminal);
-  // The demand at a place. `next`: the terminals that can come next; `start`: the lexer state before them.
-  Demand demand(int32_t competing, const std::vector<int32_t>& next, int32_t start);
-  // Whether a terminal has a sure text that can be written at once, and no competing terminal remains that could match
-  // after it.
-  bool can_follow(int32_t competing, int32_t terminal);
+  // The demand of pending competitors. `terminal`: the terminal that was read last; kNoTerminal: unknown.
+  Demand demand(int32_t competitors, int32_t terminal = kNoTerminal);
+  // The demand at a lexer position. `next`: the terminals that can come next; `start`: the lexer state before them.
+  Demand demand(int32_t competitors, const std::vector<int32_t>& next, int32_t start);
+  // Whether a terminal has a sure text that can be written at once, and no competitor remains that could match after
+  // it.
+  bool can_follow(int32_t competitors, int32_t terminal);
   // The rests of sure texts and separators whose beginnings leave a terminal or keyword in this state.
   using Rests = std::vector<std::string>;
   const Rests* rests_of_terminal(int32_t terminal, int32_t state) const { return find_rests(terminal, state); }
@@ -121,19 +120,19 @@ class SafeWitnesses {
   bool dies_in_text(int32_t terminal, int32_t state, std::string_view text);
   bool all_die_in_text(const OpenTerminals& open, std::string_view text);
   template <class IsHarmless>
-  Demand demand_of(int32_t competing, const std::vector<int32_t>& next, IsHarmless&& is_harmless);
+  Demand demand_of(int32_t competitors, const std::vector<int32_t>& next, IsHarmless&& is_harmless);
   // `tried_with`: return only terminals that are tried at the same position as this one; kNoTerminal: all terminals.
   OpenTerminals open_after(std::string_view text, int32_t tried_with = kNoTerminal);
 
   Lexemes& lexemes_;
-  CompetingTerminals& competing_;
+  Competitors& competitors_;
   const TokenVocabulary& vocabulary_;
   const std::vector<int32_t>& control_tokens_;
   const Followers followers_;
   const TriedTerminals tried_;
   TextPrefixes prefixes_;
   std::unordered_map<uint64_t, bool> follows_directly_;
-  EnduringCompetitors enduring_;
+  HarmlessCompetitors harmless_;
   bool all_sure_ = true;
   std::vector<std::string> texts_;             // by terminal; empty: no sure text, or a control token
   std::vector<Separator> separators_;          // in ascending order of tokens
@@ -144,7 +143,7 @@ class SafeWitnesses {
   SureLines lines_;
   OpenTerminals open_in_line_;           // the terminals that may match more after a newline's text
   std::vector<int64_t> space_tokens_;    // by number of spaces: their tokens
-  std::vector<int8_t> may_follow_line_;  // by set of competing terminals; -1: unknown
+  std::vector<int8_t> may_follow_line_;  // by set of competitors; -1: unknown
 };
 
 }  // namespace guided

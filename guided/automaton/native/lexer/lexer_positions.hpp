@@ -1,4 +1,4 @@
-// The parser of a grammar with a lexer (`TerminalParser`), and the states between two lexemes (`Places`).
+// The parser of a grammar with a lexer (`TerminalParser`), and the states between two lexemes (`LexerPositions`).
 //
 // The rules are compiled as a grammar whose control tokens are the terminals. The core handles their states, stacks and
 // left recursion (run/arena.hpp).
@@ -62,44 +62,47 @@ class TerminalParser {
   std::vector<std::unique_ptr<State>> states_;
 };
 
-// Places: the states between two lexemes.
+// Lexer positions: the states between two lexemes.
 //
-// A place is a state of the parser. With indentation, it also has the widths of the enclosing lines, innermost first,
-// and the number of open brackets. The widths are interned linked lists, so places in the same blocks share them:
+// A lexer position is a state of the parser. With indentation, it also has the widths of the enclosing lines, innermost
+// first, and the number of open brackets. The widths are interned linked lists, so positions in the same blocks share
+// them:
 //
 //     if a:                  lines:  8 -> 4 -> 0
 //         if b:
 //             f(x            brackets: 1
 //
-// In: a place and the label of a lexeme (lexemes.hpp). Out: the place after the lexeme. After a line that is wider than
-// the innermost line, the parser reads an INDENT; after a narrower line, a DEDENT for each line that it leaves
-// (guided/ir/indentation.py). A place is dead if only an INDENT could follow and the line is not wider.
+// In: a lexer position and the label of a lexeme (lexemes.hpp). Out: the position after the lexeme. After a line that
+// is wider than the innermost line, the parser reads an INDENT; after a narrower line, a DEDENT for each line that it
+// leaves (guided/ir/indentation.py). A position is dead if only an INDENT could follow and the line is not wider.
 //
-// Cost: without indentation, places are the parser's states, and nothing is stored.
-class Places {
+// Cost: without indentation, positions are the parser's states, and nothing is stored.
+class LexerPositions {
  public:
-  Places(TerminalParser& parser, Lexemes& lexemes);
+  LexerPositions(TerminalParser& parser, Lexemes& lexemes);
   int32_t initial() const { return initial_; }
-  int32_t parser(int32_t place) const { return indentation_.is_given ? places_[place].parser : place; }
-  int32_t lines(int32_t place) const { return indentation_.is_given ? places_[place].lines : 0; }
-  bool in_brackets(int32_t place) const { return indentation_.is_given && places_[place].brackets > 0; }
-  bool accepting(int32_t place);  // whether the text may end, with a DEDENT for each open block
-  const std::vector<int32_t>& accepted_terminals(int32_t place) { return parser_.accepted_terminals(parser(place)); }
-  int32_t start(int32_t place) { return parser_.start(parser(place), in_brackets(place)); }
-  // The place after a lexeme with this label, or kDead.
-  int32_t advance(int32_t place, int32_t label) {
-    return indentation_.is_given ? advance_label(place, label) : parser_.advance(place, label);
+  int32_t parser(int32_t position) const { return indentation_.is_given ? positions_[position].parser : position; }
+  int32_t lines(int32_t position) const { return indentation_.is_given ? positions_[position].lines : 0; }
+  bool in_brackets(int32_t position) const { return indentation_.is_given && positions_[position].brackets > 0; }
+  bool accepting(int32_t position);  // whether the text may end, with a DEDENT for each open block
+  const std::vector<int32_t>& accepted_terminals(int32_t position) {
+    return parser_.accepted_terminals(parser(position));
   }
-  // The place with only the top of the parser's stack. It takes the same steps as `place` until they leave the top
-  // (run/top_of_stack.cpp). `keeps_lines`: with the same lines; otherwise, with the outermost line alone, so that
-  // places in any block share it. Callers take no steps with line labels from it.
-  int32_t top(int32_t place, bool keeps_lines);
-  bool leaves_top(int32_t place) const { return parser_.leaves_top(parser(place)); }
+  int32_t start(int32_t position) { return parser_.start(parser(position), in_brackets(position)); }
+  // The position after a lexeme with this label, or kDead.
+  int32_t advance(int32_t position, int32_t label) {
+    return indentation_.is_given ? advance_label(position, label) : parser_.advance(position, label);
+  }
+  // The position with only the top of the parser's stack. It takes the same steps as `position` until they leave the
+  // top (run/top_of_stack.cpp). `keeps_lines`: with the same lines; otherwise, with the outermost line alone, so that
+  // positions in any block share it. Callers take no steps with line labels from it.
+  int32_t top(int32_t position, bool keeps_lines);
+  bool leaves_top(int32_t position) const { return parser_.leaves_top(parser(position)); }
   // Calls visit(width) for the widths that the next line may have: the widths of the enclosing lines, and one width
   // that is larger than the innermost and at least `min_width`.
   template <class Visit>
-  void each_width(int32_t place, int32_t min_width, Visit&& visit) const {
-    const int32_t innermost = lines(place);
+  void each_width(int32_t position, int32_t min_width, Visit&& visit) const {
+    const int32_t innermost = lines(position);
     for (int32_t line = innermost; line >= 0; line = lines_[line].outer) visit(lines_[line].width);
     visit(std::max(min_width, lines_[innermost].width + 1));
   }
@@ -108,37 +111,37 @@ class Places {
   int32_t width(int32_t lines) const { return lines_[lines].width; }
   int32_t levels(int32_t lines) const { return lines_[lines].levels; }
   const Indentation& indentation() const { return indentation_; }
-  void open_rules(int32_t place, std::vector<std::string>& out) const { parser_.open_rules(parser(place), out); }
-  // Copies a place of `other`; returns its number here.
-  int32_t import(Places& other, int32_t place, Arena::Carried& carried);
-  size_t memory() const { return places_.size() * 96 + lines_.size() * 64; }
+  void open_rules(int32_t position, std::vector<std::string>& out) const { parser_.open_rules(parser(position), out); }
+  // Copies a position of `other`; returns its number here.
+  int32_t import(LexerPositions& other, int32_t position, Arena::Carried& carried);
+  size_t memory() const { return positions_.size() * 96 + lines_.size() * 64; }
 
  private:
-  struct Place {
+  struct LexerPosition {
     int32_t parser, lines, brackets;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const LexerPosition&) const = default;
   };
   struct Lines {
     int32_t outer, width, levels;
   };
   static constexpr int32_t kOutermostLine = 0;  // of width 0, without enclosing lines
-  int32_t advance_label(int32_t place, int32_t label);
-  int32_t advance_line(int32_t place, int32_t width);
-  int32_t intern(Place place);
+  int32_t advance_label(int32_t position, int32_t label);
+  int32_t advance_line(int32_t position, int32_t width);
+  int32_t intern(LexerPosition position);
   int32_t intern_line(int32_t outer, int32_t width);
 
   TerminalParser& parser_;
   const Indentation& indentation_;
   int32_t initial_;
-  std::vector<Place> places_;
+  std::vector<LexerPosition> positions_;
   std::vector<Lines> lines_;
-  std::vector<int8_t> accepting_;  // by place; -1: unknown
+  std::vector<int8_t> accepting_;  // by position; -1: unknown
   struct Hash {
-    size_t operator()(const Place& place) const {
-      return static_cast<size_t>(combine(combine(0, pair_key(place.parser, place.lines)), place.brackets));
+    size_t operator()(const LexerPosition& position) const {
+      return static_cast<size_t>(combine(combine(0, pair_key(position.parser, position.lines)), position.brackets));
     }
   };
-  std::unordered_map<Place, int32_t, Hash> ids_;
+  std::unordered_map<LexerPosition, int32_t, Hash> ids_;
   std::unordered_map<uint64_t, int32_t> line_ids_, line_steps_;
 };
 

@@ -1,4 +1,4 @@
-#include "lexer/safe_witnesses.hpp"
+#include "lexer/sure_texts.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -14,18 +14,17 @@ constexpr int64_t kGuess = 2;                // the guessed tokens of a terminal
 constexpr size_t kMaxSeparators = 6;         // the limit on separators of one ignored terminal
 }  // namespace
 
-SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, const TokenVocabulary& vocabulary,
-                             const std::vector<int32_t>& control_tokens, const LexerContexts& contexts,
-                             const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced,
-                             size_t symbols)
+SureTexts::SureTexts(Lexemes& lexemes, Competitors& competitors, const TokenVocabulary& vocabulary,
+                     const std::vector<int32_t>& control_tokens, const LexerContexts& contexts,
+                     const std::vector<uint8_t>& is_used, Followers followers, bool are_balanced, size_t symbols)
     : lexemes_(lexemes),
-      competing_(competing),
+      competitors_(competitors),
       vocabulary_(vocabulary),
       control_tokens_(control_tokens),
       followers_(std::move(followers)),
       tried_(followers_, contexts, lexemes),
       prefixes_(lexemes, control_tokens),
-      enduring_(competing, lexemes.indentation().newline,
+      harmless_(competitors, lexemes.indentation().newline,
                 [this](int32_t t, int32_t next) { return follows_directly(t, next); }) {
   const int32_t count = static_cast<int32_t>(lexemes_.terminals().size());
   for (int32_t t = 0; t < count; ++t) {
@@ -50,7 +49,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   for (int32_t t = 0; t < count; ++t) {
     all_sure_ = all_sure_ && (!is_used[t] || weights_[t] < kNever);
     guesses_.push_back(weights_[t] < kNever ? weights_[t] : kGuess);
-    if (!texts_[t].empty()) enduring_.add_text(t, texts_[t]);
+    if (!texts_[t].empty()) harmless_.add_text(t, texts_[t]);
   }
   store_rests();
   weights_.resize(symbols, kNever);
@@ -58,7 +57,7 @@ SafeWitnesses::SafeWitnesses(Lexemes& lexemes, CompetingTerminals& competing, co
   if (lexemes_.indentation().is_given) find_lines(symbols);
 }
 
-void SafeWitnesses::store_rests() {
+void SureTexts::store_rests() {
   auto store = [&](int32_t number, TerminalAutomaton& automaton, const std::string& text) {
     int32_t state = automaton.start();
     for (size_t i = 1; i < text.size(); ++i) {
@@ -81,7 +80,7 @@ void SafeWitnesses::store_rests() {
 }
 
 // Computes `weights_`. Drops the texts that need a separator and have none.
-void SafeWitnesses::weigh_texts() {
+void SureTexts::weigh_texts() {
   weights_.clear();
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t) {
     weights_.push_back(control_tokens_[t] != kNoTerminal ? 1 : kNever);
@@ -94,8 +93,8 @@ void SafeWitnesses::weigh_texts() {
   }
 }
 
-// Whether newlines are sure (see safe_witnesses.hpp). Sets `open_in_line_`.
-bool SafeWitnesses::is_newline_sure() {
+// Whether newlines are sure (see sure_texts.hpp). Sets `open_in_line_`.
+bool SureTexts::is_newline_sure() {
   const int32_t newline = lexemes_.indentation().newline;
   open_in_line_ = open_after("\n ");
   if (open_after("\n  ") != open_in_line_) return false;
@@ -104,7 +103,7 @@ bool SafeWitnesses::is_newline_sure() {
   return is_read_as("\n", newline) && is_read_as("\n ", newline) && is_read_as("\n  ", newline);
 }
 
-void SafeWitnesses::find_lines(size_t symbols) {
+void SureTexts::find_lines(size_t symbols) {
   const Indentation& indentation = lexemes_.indentation();
   for (int32_t symbol : {indentation.indent, indentation.dedent})
     if (symbol >= indentation.terminals) guesses_[symbol] = weights_[symbol] = 0;
@@ -123,7 +122,7 @@ void SafeWitnesses::find_lines(size_t symbols) {
     lines_.tokens.push_back(max_tokens = std::max(max_tokens, tokens_of_line("\n", width)[0]));
 }
 
-std::vector<int64_t> SafeWitnesses::tokens_of_line(std::string_view text, int32_t spaces) const {
+std::vector<int64_t> SureTexts::tokens_of_line(std::string_view text, int32_t spaces) const {
   std::vector<int64_t> out(text.size() + 1, kNever);
   out[text.size()] = space_tokens_[spaces];
   for (size_t i = text.size(); i-- > 0;) {
@@ -140,19 +139,19 @@ std::vector<int64_t> SafeWitnesses::tokens_of_line(std::string_view text, int32_
   return out;
 }
 
-bool SafeWitnesses::may_follow_line(int32_t competing) {
-  if (!lines_.are_sure || competing == 0) return false;
-  if (competing >= static_cast<int32_t>(may_follow_line_.size())) may_follow_line_.resize(competing + 1, -1);
-  if (may_follow_line_[competing] < 0)
-    may_follow_line_[competing] = std::ranges::all_of(competing_.members(competing), [&](int32_t competitor) {
+bool SureTexts::may_follow_line(int32_t competitors) {
+  if (!lines_.are_sure || competitors == 0) return false;
+  if (competitors >= static_cast<int32_t>(may_follow_line_.size())) may_follow_line_.resize(competitors + 1, -1);
+  if (may_follow_line_[competitors] < 0)
+    may_follow_line_[competitors] = std::ranges::all_of(competitors_.members(competitors), [&](int32_t competitor) {
       return std::ranges::all_of(lexemes_.state(competitor).open_matches, [&](const LexemeState::Match& match) {
         return std::ranges::find(open_in_line_, std::pair(match.number, match.state)) != open_in_line_.end();
       });
     });
-  return may_follow_line_[competing] > 0;
+  return may_follow_line_[competitors] > 0;
 }
 
-std::vector<int64_t> SafeWitnesses::tokens_of(std::string_view text, const TokenVocabulary& vocabulary) {
+std::vector<int64_t> SureTexts::tokens_of(std::string_view text, const TokenVocabulary& vocabulary) {
   std::vector<int64_t> out(text.size() + 1, kNever);
   out[text.size()] = 0;
   for (size_t i = text.size(); i-- > 0;) {
@@ -170,15 +169,15 @@ std::vector<int64_t> SafeWitnesses::tokens_of(std::string_view text, const Token
 // Returns the shortest texts of a terminal that are read as this terminal wherever it is tried. For a union of many
 // long texts, a search of kMaxStates states may find no text. Then a second search visits up to kMaxStatesAgain states,
 // each once.
-std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_texts) {
+std::vector<std::string> SureTexts::find_texts(int32_t terminal, size_t max_texts) {
   bool is_cut = false;
   std::vector<std::string> out = find_texts(terminal, max_texts, kMaxStates, kMaxTextsPerState, is_cut);
   return is_cut ? find_texts(terminal, max_texts, kMaxStatesAgain, 1, is_cut) : out;
 }
 
 // `is_cut`: whether the search reached `max_states` before any text ended.
-std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_texts, size_t max_states,
-                                                   int max_per_state, bool& is_cut) {
+std::vector<std::string> SureTexts::find_texts(int32_t terminal, size_t max_texts, size_t max_states, int max_per_state,
+                                               bool& is_cut) {
   struct Beginning {
     int32_t state, parent;  // the index of the beginning without its last byte
     uint8_t byte;
@@ -213,7 +212,7 @@ std::vector<std::string> SafeWitnesses::find_texts(int32_t terminal, size_t max_
 
 // Whether the lexer reads all of a text as this terminal, whatever other terminals are tried at the same position. For
 // an ignored terminal, only ignored terminals are considered.
-bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
+bool SureTexts::is_read_as(std::string_view text, int32_t terminal) {
   const bool is_ignored = lexemes_.terminals()[terminal].is_ignored;
   auto is_tried = [&](int32_t t) {
     return is_ignored ? lexemes_.terminals()[t].is_ignored : tried_.tried_with(terminal).has(t);
@@ -243,7 +242,7 @@ bool SafeWitnesses::is_read_as(std::string_view text, int32_t terminal) {
 }
 
 // Returns the terminals that can read the whole text and may match more, with their states.
-SafeWitnesses::OpenTerminals SafeWitnesses::open_after(std::string_view text, int32_t tried_with) {
+SureTexts::OpenTerminals SureTexts::open_after(std::string_view text, int32_t tried_with) {
   OpenTerminals out;
   for (const auto& [t, state] : prefixes_.live_terminals(text))
     if ((tried_with == kNoTerminal || tried_.tried_with(tried_with).has(t)) &&
@@ -253,7 +252,7 @@ SafeWitnesses::OpenTerminals SafeWitnesses::open_after(std::string_view text, in
 }
 
 // Whether a terminal that continues from `state` never matches while it reads the text, and is dead after the text.
-bool SafeWitnesses::dies_in_text(int32_t terminal, int32_t state, std::string_view text) {
+bool SureTexts::dies_in_text(int32_t terminal, int32_t state, std::string_view text) {
   TerminalAutomaton& automaton = lexemes_.terminals()[terminal].automaton;
   for (char c : text) {
     state = automaton.step(state, static_cast<uint8_t>(c));
@@ -263,12 +262,12 @@ bool SafeWitnesses::dies_in_text(int32_t terminal, int32_t state, std::string_vi
   return false;
 }
 
-bool SafeWitnesses::all_die_in_text(const OpenTerminals& open, std::string_view text) {
+bool SureTexts::all_die_in_text(const OpenTerminals& open, std::string_view text) {
   return std::ranges::all_of(open, [&](const auto& each) { return dies_in_text(each.first, each.second, text); });
 }
 
 // ---- separators
-void SafeWitnesses::find_separators() {
+void SureTexts::find_separators() {
   const int32_t count = static_cast<int32_t>(texts_.size());
   for (int32_t ignored_terminal = 0; ignored_terminal < count; ++ignored_terminal) {
     if (!lexemes_.terminals()[ignored_terminal].is_ignored || control_tokens_[ignored_terminal] != kNoTerminal)
@@ -304,8 +303,8 @@ void SafeWitnesses::find_separators() {
 // Whether the separator can be written where the terminals `tried` are tried. `terminal`: the terminal that was read
 // last; kNoTerminal: any terminal. `separators_in_use`: null, or the only separators that completions contain. Then a
 // terminal that may match more than the separator is harmless if it never matches in these completions.
-bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal,
-                                 const std::vector<std::string>* separators_in_use) {
+bool SureTexts::can_separate(const Separator& separator, const TerminalSet& tried, int32_t terminal,
+                             const std::vector<std::string>* separators_in_use) {
   if (separator.shadowing.intersects(tried)) return false;
   return std::ranges::none_of(separator.unended, [&](const Separator::Unended& each) {
     return tried.has(each.terminal) && (terminal == kNoTerminal || each.next.intersects(followers_.row(terminal))) &&
@@ -314,14 +313,14 @@ bool SafeWitnesses::can_separate(const Separator& separator, const TerminalSet& 
 }
 
 // Whether a separator may be needed after the text of a terminal. `open`: the terminals that may match more.
-bool SafeWitnesses::needs_separator(int32_t terminal, const OpenTerminals& open) {
+bool SureTexts::needs_separator(int32_t terminal, const OpenTerminals& open) {
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
     if (!texts_[t].empty() && followers_.can_follow(terminal, t) && !all_die_in_text(open, texts_[t])) return true;
   return false;
 }
 
 // The first separator that is valid after the text of a terminal; null if none is.
-const SafeWitnesses::Separator* SafeWitnesses::find_separator(int32_t terminal, const OpenTerminals& open) {
+const SureTexts::Separator* SureTexts::find_separator(int32_t terminal, const OpenTerminals& open) {
   const auto it = std::ranges::find_if(
       separators_, [&](const Separator& each) { return each.is_valid[terminal] && all_die_in_text(open, each.text); });
   return it == separators_.end() ? nullptr : &*it;
@@ -329,7 +328,7 @@ const SafeWitnesses::Separator* SafeWitnesses::find_separator(int32_t terminal, 
 
 // Returns the number of tokens that may be needed between the text of a terminal and the next text; kNever if no
 // separator is known.
-int64_t SafeWitnesses::separator_tokens_after(int32_t terminal) {
+int64_t SureTexts::separator_tokens_after(int32_t terminal) {
   const OpenTerminals open = open_after(texts_[terminal], terminal);
   const int32_t newline = lexemes_.indentation().newline;
   if (newline != kNoTerminal && !texts_[newline].empty() && followers_.can_follow(terminal, newline) &&
@@ -338,63 +337,63 @@ int64_t SafeWitnesses::separator_tokens_after(int32_t terminal) {
   if (!needs_separator(terminal, open)) return 0;
   const Separator* separator = find_separator(terminal, open);
   if (!separator) return kNever;
-  enduring_.add_separator(separator->text);
+  harmless_.add_separator(separator->text);
   return separator->tokens;
 }
 
-// `is_harmless`: returns whether the competing terminals that remain after a separator are harmless.
+// `is_harmless`: returns whether the competitors that remain after a separator are harmless.
 template <class IsHarmless>
-Demand SafeWitnesses::demand_of(int32_t competing, const std::vector<int32_t>& next, IsHarmless&& is_harmless) {
-  if (may_follow_line(competing)) return {.last = kLine};
-  const int32_t hindering_set = enduring_.find_hindering(competing), newline = lexemes_.indentation().newline;
+Demand SureTexts::demand_of(int32_t competitors, const std::vector<int32_t>& next, IsHarmless&& is_harmless) {
+  if (may_follow_line(competitors)) return {.last = kLine};
+  const int32_t hindering_set = harmless_.find_hindering(competitors), newline = lexemes_.indentation().newline;
   auto follows = [&](int32_t t) { return texts_[t].empty() || can_follow(hindering_set, t); };
   const bool allows_newline =
       newline == kNoTerminal || std::ranges::find(next, newline) == next.end() || follows(newline);
   Demand out{.last = allows_newline ? kWord : kSpace};
   if (std::ranges::all_of(next, [&](int32_t t) { return t == newline || follows(t); })) return out;
   for (const Separator& separator : separators_)
-    if (const int32_t remaining = competing_.advance(competing, separator.text);
+    if (const int32_t remaining = competitors_.advance(competitors, separator.text);
         remaining != kDropped && is_harmless(separator, remaining))
       return out.tokens = separator.tokens, out;
   return {.tokens = kNever};
 }
 
-Demand SafeWitnesses::demand(int32_t competing, int32_t terminal) {
-  if (competing == 0) return {};
-  auto [it, added] = demands_.try_emplace(pair_key(competing, terminal));
+Demand SureTexts::demand(int32_t competitors, int32_t terminal) {
+  if (competitors == 0) return {};
+  auto [it, added] = demands_.try_emplace(pair_key(competitors, terminal));
   if (!added) return it->second;
   std::vector<int32_t> next;
   for (int32_t t = 0; t < static_cast<int32_t>(texts_.size()); ++t)
     if (terminal == kNoTerminal || followers_.can_follow(terminal, t)) next.push_back(t);
   const size_t index = terminal == kNoTerminal ? texts_.size() : static_cast<size_t>(terminal);
-  return it->second = demand_of(competing, next, [&](const Separator& separator, int32_t remaining) {
-           return separator.is_valid[index] && !enduring_.find_hindering(remaining);
+  return it->second = demand_of(competitors, next, [&](const Separator& separator, int32_t remaining) {
+           return separator.is_valid[index] && !harmless_.find_hindering(remaining);
          });
 }
 
-Demand SafeWitnesses::demand(int32_t competing, const std::vector<int32_t>& next, int32_t start) {
-  if (competing == 0) return {};
-  return demand_of(competing, next, [&](const Separator& separator, int32_t remaining) {
+Demand SureTexts::demand(int32_t competitors, const std::vector<int32_t>& next, int32_t start) {
+  if (competitors == 0) return {};
+  return demand_of(competitors, next, [&](const Separator& separator, int32_t remaining) {
     int32_t lexeme = start;
     for (size_t i = 0; i < separator.text.size() && lexeme != kNoLexeme; ++i)
       lexeme = lexemes_.step(lexeme, static_cast<uint8_t>(separator.text[i]));
     if (lexeme == kNoLexeme || lexemes_.state(lexeme).label == kNoTerminal || !lexemes_.state(lexeme).is_ignored)
       return false;
-    const int32_t hindering_set = enduring_.find_hindering(competing_.add(remaining, lexeme));
+    const int32_t hindering_set = harmless_.find_hindering(competitors_.add(remaining, lexeme));
     return std::ranges::all_of(next, [&](int32_t t) {
       return texts_[t].empty() || t == lexemes_.indentation().newline || can_follow(hindering_set, t);
     });
   });
 }
 
-bool SafeWitnesses::can_follow(int32_t competing, int32_t terminal) {
+bool SureTexts::can_follow(int32_t competitors, int32_t terminal) {
   const std::string& text = texts_[terminal];
-  const int32_t remaining = text.empty() ? static_cast<int32_t>(kDropped) : competing_.advance(competing, text);
-  return remaining != kDropped && !enduring_.find_hindering(remaining, terminal);
+  const int32_t remaining = text.empty() ? static_cast<int32_t>(kDropped) : competitors_.advance(competitors, text);
+  return remaining != kDropped && !harmless_.find_hindering(remaining, terminal);
 }
 
 // Whether the text of `next` can directly follow the text of `terminal`.
-bool SafeWitnesses::follows_directly(int32_t terminal, int32_t next) {
+bool SureTexts::follows_directly(int32_t terminal, int32_t next) {
   auto [it, added] = follows_directly_.try_emplace(pair_key(terminal, next), false);
   if (added && followers_.can_follow(terminal, next))
     it->second = all_die_in_text(open_after(texts_[terminal], terminal), texts_[next]);

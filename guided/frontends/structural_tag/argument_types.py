@@ -1,15 +1,15 @@
-"""Determines what a schema allows at each place in the arguments, for styles that do not write the types of values.
+"""Determines which types a schema allows for each value in the arguments, for styles that do not write the types.
 
-    places = Places.of_schema({"properties": {"where": {"type": ["string", "integer"]}}}, form)
-    places.kinds(places.member(places.root, "where"))     # {"string", "number"}
+    types = ArgumentTypes.of_schema({"properties": {"where": {"type": ["string", "integer"]}}}, form)
+    types.kinds(types.member(types.root, "where"))     # {"string", "number"}
 
-A *place* is a set of goals. A goal is a set of schemas that apply together. A value at the place satisfies at least one
-goal. For {"anyOf": [A, B]}, the text does not show which of the two was meant. The code that writes arguments and the
-code that reads them use the same places, so they agree on the meaning of a text: if it looks like JSON of a type that
-the place allows, it is not a string.
+A goal is a set of schemas that apply together. A value satisfies at least one of its `Goals`. For {"anyOf": [A, B]},
+the text does not show which of the two was meant. The code that writes arguments and the code that reads them use the
+same goals, so they agree on the meaning of a text: if it looks like JSON of a type that the goals allow, it is not a
+string.
 
-Cost: each goal is expanded once. What it does not do: compute exact types. A place may have a type although no value of
-this type is allowed there.
+Cost: each goal is expanded once. What it does not do: compute exact types. Goals may have a type although they allow no
+value of this type.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from guided.limits import Limits
 from guided.meter import limit_compilation
 
 __all__ = [
+    "ArgumentTypes",
     "ArgumentsNarrowing",
-    "Place",
-    "Places",
+    "Goals",
     "allows_object",
     "arguments_goal",
     "is_json",
@@ -47,7 +47,8 @@ __all__ = [
     "refuse_unique",
 ]
 
-Place: TypeAlias = frozenset[Goal]
+Goals: TypeAlias = frozenset[Goal]
+"""The goals of one value, which satisfies at least one of them."""
 
 _NO_TIME_LIMIT: Final = Limits(seconds=math.inf)  # a model may take long to write the arguments
 _EMPTY_CONTAINER: Final = r"[ \t\r\n]*"
@@ -107,19 +108,19 @@ class _Members(NamedTuple):
     goals_of_others: list[tuple[Node, list[Goal]]]
 
 
-class Places:
-    """The places of one schema. `root` is the place of the arguments."""
+class ArgumentTypes:
+    """The types of the values in the arguments of one schema. `root`: the goals of the arguments."""
 
     def __init__(self, expander: Expander, root: Goal, narrowing: Narrowing) -> None:
         self._expander, self._narrowing, self.root = expander, narrowing, frozenset([root])
-        self._kinds: dict[Place, frozenset[str]] = {}
-        self._inner_places: dict[tuple[Place, str | int], Place] = {}
+        self._kinds: dict[Goals, frozenset[str]] = {}
+        self._inner_goals: dict[tuple[Goals, str | int], Goals] = {}
         self._members_of_shape = ByIdentity[Shape, list[_Members]]()
         self._meter = limit_compilation(_NO_TIME_LIMIT)
 
     @classmethod
-    def of_schema(cls, schema: Any, form: ElementForm) -> Places | None:
-        """The places of a schema. None if it is invalid or too large."""
+    def of_schema(cls, schema: Any, form: ElementForm) -> ArgumentTypes | None:
+        """The types of a schema. None if it is invalid or too large."""
         try:
             with limit_compilation(_NO_TIME_LIMIT):
                 library = Library(schema, DEFAULTS, {}, _NO_TIME_LIMIT)
@@ -129,78 +130,76 @@ class Places:
         except (GuidedError, RecursionError):
             return None
 
-    def kinds(self, place: Place) -> frozenset[str]:
-        """The types that a value at this place may have."""
-        if place not in self._kinds:
-            self._kinds[place] = frozenset(kind for goal in place for kind in self._kinds_of(goal))
-        return self._kinds[place]
+    def kinds(self, goals: Goals) -> frozenset[str]:
+        """The types that a value with these goals may have."""
+        if goals not in self._kinds:
+            self._kinds[goals] = frozenset(kind for goal in goals for kind in self._kinds_of(goal))
+        return self._kinds[goals]
 
-    def member(self, place: Place, name: str) -> Place:
-        """The place of the members with this name, in objects at a place."""
-        return self._find_inner_place(place, name)
+    def member(self, goals: Goals, name: str) -> Goals:
+        """The goals of the members with this name, in objects with these goals."""
+        return self._find_inner_goals(goals, name)
 
-    def other_members(self, place: Place, declared_names: Collection[str]) -> Iterator[tuple[Node, Place]]:
-        """The members other than `declared_names`, in objects at a place: pairs of a language of names and the place of
-        the members with these names.
+    def other_members(self, goals: Goals, declared_names: Collection[str]) -> Iterator[tuple[Node, Goals]]:
+        """The members other than `declared_names`, in objects with these goals: pairs of a language of names and the
+        goals of the members with these names.
         """
         member_names: dict[str, None] = {}
         other_goals: list[tuple[Node, list[Goal]]] = []
-        for shape, parent_goal in self._shapes(place, "object"):
-            for member_goals in self._member_goals(shape, parent_goal):
-                member_names |= dict.fromkeys(member_goals.goals_by_name)
-                other_goals += member_goals.goals_of_others
+        for shape, parent_goal in self._shapes(goals, "object"):
+            for alternative in self._member_goals(shape, parent_goal):
+                member_names |= dict.fromkeys(alternative.goals_by_name)
+                other_goals += alternative.goals_of_others
         language_of_names = Alt(tuple(map(Text, member_names)))
         for names, ids in self._expander.keys.classes((), [language for language, _ in other_goals], member_names, ""):
-            inner_place = frozenset(
-                goal for language, goals in other_goals if serial(language) in ids for goal in goals
+            inner_goals = frozenset(
+                goal for language, member_goals in other_goals if serial(language) in ids for goal in member_goals
             )
-            yield And((*names, Not(language_of_names))), inner_place
-        yield from ((Text(name), self.member(place, name)) for name in member_names if name not in declared_names)
+            yield And((*names, Not(language_of_names))), inner_goals
+        yield from ((Text(name), self.member(goals, name)) for name in member_names if name not in declared_names)
 
-    def item(self, place: Place, number: int) -> Place:
-        """The place of item `number` of arrays at a place. For `~number`: the place of this item and all later ones."""
-        return self._find_inner_place(place, number)
+    def item(self, goals: Goals, number: int) -> Goals:
+        """The goals of item `number` of arrays with these goals. For `~number`: of this item and all later ones."""
+        return self._find_inner_goals(goals, number)
 
-    def read(self, place: Place, step: str | int) -> tuple[Place, frozenset[str]]:
-        """For readers: the place of a member or an item, and the types there. Both are empty if they cannot be
-        computed.
-        """
+    def read(self, goals: Goals, step: str | int) -> tuple[Goals, frozenset[str]]:
+        """For readers: the goals of a member or an item, and its types. Both are empty if they cannot be computed."""
         try:
             with self._meter:
-                inner = self._find_inner_place(place, step)
-                return inner, self.kinds(inner)
+                inner_goals = self._find_inner_goals(goals, step)
+                return inner_goals, self.kinds(inner_goals)
         except (GuidedError, RecursionError):
             return frozenset(), frozenset()
 
-    def has_one_shape(self, place: Place) -> bool:
-        """Whether one shape, without an enumeration or a formula, describes all objects at a place."""
-        shapes = list(self._shapes(place, "object"))
+    def has_one_shape(self, goals: Goals) -> bool:
+        """Whether one shape, without an enumeration or a formula, describes all objects with these goals."""
+        shapes = list(self._shapes(goals, "object"))
         return len(shapes) == 1 and shapes[0][0].values is None and shapes[0][0].formula is None
 
-    def _find_inner_place(self, place: Place, step: str | int) -> Place:
-        key = (place, step)
-        if key not in self._inner_places:
-            goals: set[Goal] = set()
+    def _find_inner_goals(self, goals: Goals, step: str | int) -> Goals:
+        key = (goals, step)
+        if key not in self._inner_goals:
+            inner_goals: set[Goal] = set()
             if isinstance(step, int):
-                for shape, parent_goal in self._shapes(place, "array"):
-                    goals |= self._items(shape, parent_goal, step)
+                for shape, parent_goal in self._shapes(goals, "array"):
+                    inner_goals |= self._items(shape, parent_goal, step)
             else:
-                for shape, parent_goal in self._shapes(place, "object"):
-                    goals |= {
+                for shape, parent_goal in self._shapes(goals, "object"):
+                    inner_goals |= {
                         goal
                         for alternative in self._member_goals(shape, parent_goal)
                         for goal in self._member(alternative, step)
                     }
-            self._inner_places[key] = frozenset(goals)
-        return self._inner_places[key]
+            self._inner_goals[key] = frozenset(inner_goals)
+        return self._inner_goals[key]
 
     def _kinds_of(self, goal: Goal) -> Iterator[str]:
         for shape in () if has_false(goal) else self._expander.expand(goal).shapes:
             value_types = {json_type(value) for value in shape.values or ()}
             yield from shape.types if shape.values is None else value_types.intersection(shape.types)
 
-    def _shapes(self, place: Place, kind: str) -> Iterator[tuple[Shape, Goal]]:
-        for goal in place:
+    def _shapes(self, goals: Goals, kind: str) -> Iterator[tuple[Shape, Goal]]:
+        for goal in goals:
             for shape in () if has_false(goal) else self._expander.expand(goal).shapes:
                 if kind in shape.types:
                     yield shape, goal

@@ -4,8 +4,8 @@ In: the statistics that `scan_kernel` and `rescan_kernel` have stored for each b
 chunk of ids. Out: the token of each row, and whether top-p needs more than the `look` most likely tokens.
 choose_batch.py computes the same result.
 
-`thin_kernel` has a program for each block of each row with min-p. It sums only the weights that min-p keeps; most
-blocks have no such weight and are not read. `few_kernel` has a program for each row with top-k or top-p. Its keys are
+`min_p_kernel` has a program for each block of each row with min-p. It sums only the weights that min-p keeps; most
+blocks have no such weight and are not read. `top_p_kernel` has a program for each row with top-k or top-p. Its keys are
 the exponents `(logit - highest) / temperature`, mapped to integers in the same order. A key is reached by equal and
 greater keys. The steps:
 
@@ -31,7 +31,7 @@ import triton.language as tl
 
 from guided.kernels.row_triton import changed_logits, sum_of_exponentials
 
-__all__ = ["few_kernel", "thin_kernel"]
+__all__ = ["min_p_kernel", "top_p_kernel"]
 
 _BLOCK = tl.constexpr(2048)  # keys that are read at once
 _NEVER_CHOSEN = tl.constexpr(-(2**31))  # the key of tokens that are never chosen
@@ -41,14 +41,14 @@ _LAST_ID = tl.constexpr(2**31 - 1)
 
 
 @triton.jit
-def thin_kernel(
+def min_p_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
     ramps: tl.tensor, scales: tl.tensor, work: tl.tensor, work_stride: tl.tensor, slots: tl.tensor, min_ps: tl.tensor,
-    thinned: tl.tensor, stats: tl.tensor, size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr,
+    min_p_rows: tl.tensor, stats: tl.tensor, size: tl.tensor, words: tl.tensor, blocks: tl.tensor, block: tl.constexpr,
     stat_count: tl.constexpr, padded: tl.constexpr,
 ) -> None:  # fmt: skip
     """Replace the sum of a block with the sum of the weights that min-p keeps. Grid: (rows, blocks)."""
-    choice, block_index = tl.load(thinned + tl.program_id(0)), tl.program_id(1)
+    choice, block_index = tl.load(min_p_rows + tl.program_id(0)), tl.program_id(1)
     block_indices = tl.arange(0, padded)
     block_stats = stats + choice * blocks * stat_count
     highest = tl.max(
@@ -170,7 +170,7 @@ def _draw(
 
 
 @triton.jit
-def few_kernel(
+def top_p_kernel(
     logits: tl.tensor, stride: tl.tensor, masks: tl.tensor, rows: tl.tensor, allowed: tl.tensor, ramped: tl.tensor,
     ramps: tl.tensor, scales: tl.tensor, work: tl.tensor, work_stride: tl.tensor, slots: tl.tensor, min_ps: tl.tensor,
     top_ks: tl.tensor, top_ps: tl.tensor, uniform: tl.tensor, raw: tl.tensor, sorts: tl.tensor, stats: tl.tensor,

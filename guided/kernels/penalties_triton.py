@@ -5,9 +5,10 @@ already include the table's mask, ramp (a penalty on some tokens) and `permitted
 request allows (`allowed_token_ids`). Out: the changed rows, and the statistics of their blocks for `pick_kernel`
 (choose_triton.py). The rules and their order are the same as in `_change_logits` in choose_batch.py.
 
-`change_kernel` has a program for each row with changes. It reads the row's lists in order, with a barrier before each,
-because an id may be in several lists. It counts the allowed logits that it removes, so it need not read the row to know
-whether tokens remain. `rescan_kernel` has a program for each block of these rows, and reads the block once more.
+`penalties_kernel` has a program for each row with changes. It reads the row's lists in order, with a barrier before
+each, because an id may be in several lists. It counts the allowed logits that it removes, so it need not read the row
+to know whether tokens remain. `rescan_kernel` has a program for each block of these rows, and reads the block once
+more.
 
 Cost: two launches; one pass over the copies, and one read and one write for each id in a list. Ids outside of the
 vocabulary are skipped. An id must not occur twice in one list; `Penalties` ensures this.
@@ -20,7 +21,7 @@ import triton.language as tl
 
 from guided.kernels.row_triton import sum_of_exponentials
 
-__all__ = ["change_kernel", "rescan_kernel"]
+__all__ = ["penalties_kernel", "rescan_kernel"]
 
 _IDS = tl.constexpr(1024)  # the number of ids that are read at once
 
@@ -47,7 +48,7 @@ def _count(row: tl.tensor, ids: tl.tensor, begin: tl.tensor, end: tl.tensor, siz
 
 
 @triton.jit
-def change_kernel(
+def penalties_kernel(
     work: tl.tensor, work_stride: tl.tensor, changed: tl.tensor, stats: tl.tensor, out: tl.tensor, banned: tl.tensor,
     banned_starts: tl.tensor, ends: tl.tensor, end_starts: tl.tensor, biased: tl.tensor, biases: tl.tensor,
     bias_starts: tl.tensor, seen: tl.tensor, counts: tl.tensor, seen_starts: tl.tensor, repetitions: tl.tensor,

@@ -1,4 +1,4 @@
-#include "lexer/places.hpp"
+#include "lexer/lexer_positions.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -93,52 +93,52 @@ int32_t TerminalParser::advance(int32_t state, int32_t symbol) {
   return next[symbol];
 }
 
-Places::Places(TerminalParser& parser, Lexemes& lexemes)
+LexerPositions::LexerPositions(TerminalParser& parser, Lexemes& lexemes)
     : parser_(parser), indentation_(lexemes.indentation()), initial_(parser.initial()) {
   lines_.push_back({.outer = -1, .width = 0, .levels = 1});
   if (indentation_.is_given) initial_ = intern({.parser = parser.initial(), .lines = kOutermostLine, .brackets = 0});
 }
 
-int32_t Places::intern(Place place) {
-  auto [it, added] = ids_.try_emplace(place, static_cast<int32_t>(places_.size()));
+int32_t LexerPositions::intern(LexerPosition position) {
+  auto [it, added] = ids_.try_emplace(position, static_cast<int32_t>(positions_.size()));
   if (added) {
-    places_.push_back(place);
+    positions_.push_back(position);
     accepting_.push_back(-1);
   }
   return it->second;
 }
 
-int32_t Places::intern_line(int32_t outer, int32_t width) {
+int32_t LexerPositions::intern_line(int32_t outer, int32_t width) {
   auto [it, added] = line_ids_.try_emplace(pair_key(outer, width), static_cast<int32_t>(lines_.size()));
   if (added) lines_.push_back({.outer = outer, .width = width, .levels = lines_[outer].levels + 1});
   return it->second;
 }
 
-int32_t Places::top(int32_t place, bool keeps_lines) {
-  if (!indentation_.is_given) return parser_.top(place);
-  Place top = places_[place];
+int32_t LexerPositions::top(int32_t position, bool keeps_lines) {
+  if (!indentation_.is_given) return parser_.top(position);
+  LexerPosition top = positions_[position];
   top.parser = parser_.top(top.parser);
   if (!keeps_lines) top.lines = kOutermostLine;
   return intern(top);
 }
 
-bool Places::accepting(int32_t place) {
-  if (!indentation_.is_given) return parser_.accepting(place);
-  if (accepting_[place] < 0) {
-    int32_t parser = places_[place].parser;
-    for (int32_t levels = lines_[places_[place].lines].levels; levels > 1 && parser != kDead; --levels)
+bool LexerPositions::accepting(int32_t position) {
+  if (!indentation_.is_given) return parser_.accepting(position);
+  if (accepting_[position] < 0) {
+    int32_t parser = positions_[position].parser;
+    for (int32_t levels = lines_[positions_[position].lines].levels; levels > 1 && parser != kDead; --levels)
       parser = parser_.advance(parser, indentation_.dedent);
-    accepting_[place] = parser != kDead && parser_.accepting(parser);
+    accepting_[position] = parser != kDead && parser_.accepting(parser);
   }
-  return accepting_[place] > 0;
+  return accepting_[position] > 0;
 }
 
-int32_t Places::advance_label(int32_t place, int32_t label) {
+int32_t LexerPositions::advance_label(int32_t position, int32_t label) {
   const bool is_line = indentation_.is_line(label);
   const int32_t terminal = is_line ? indentation_.newline : label;
-  if (is_line) place = advance_line(place, indentation_.width(label));
-  if (place == kDead) return kDead;
-  Place next = places_[place];
+  if (is_line) position = advance_line(position, indentation_.width(label));
+  if (position == kDead) return kDead;
+  LexerPosition next = positions_[position];
   if (!is_line && terminal == indentation_.newline) {
     if (next.brackets == 0) return kDead;
   } else if (!is_line) {
@@ -149,8 +149,8 @@ int32_t Places::advance_label(int32_t place, int32_t label) {
   return next.brackets < 0 ? static_cast<int32_t>(kDead) : intern(next);
 }
 
-int32_t Places::advance_line(int32_t place, int32_t width) {
-  const Place from = places_[place];
+int32_t LexerPositions::advance_line(int32_t position, int32_t width) {
+  const LexerPosition from = positions_[position];
   int32_t lines = from.lines;
   const bool is_wider = width > lines_[lines].width;
   if (is_wider && (width > indentation_.most_width || lines_[lines].levels >= indentation_.most_levels)) return kDead;
@@ -158,7 +158,7 @@ int32_t Places::advance_line(int32_t place, int32_t width) {
   if (!is_wider && lines_[lines].width != width) return kDead;
   int32_t parser = parser_.advance(from.parser, indentation_.newline);
   if (parser == kDead) return kDead;
-  auto [it, added] = line_steps_.try_emplace(pair_key(place, width), static_cast<int32_t>(kDead));
+  auto [it, added] = line_steps_.try_emplace(pair_key(position, width), static_cast<int32_t>(kDead));
   if (!added) return it->second;
   if (is_wider) parser = parser_.advance(parser, indentation_.indent);
   for (int32_t closed_line = from.lines; closed_line != lines && parser != kDead;
@@ -166,20 +166,20 @@ int32_t Places::advance_line(int32_t place, int32_t width) {
     parser = parser_.advance(parser, indentation_.dedent);
   if (parser == kDead) return kDead;
   if (is_wider) lines = intern_line(lines, width);
-  const int32_t next_place = intern({.parser = parser, .lines = lines, .brackets = 0});
-  if (parser_.accepted_terminals(parser).empty() && !accepting(next_place)) return kDead;
-  return it->second = next_place;
+  const int32_t next_position = intern({.parser = parser, .lines = lines, .brackets = 0});
+  if (parser_.accepted_terminals(parser).empty() && !accepting(next_position)) return kDead;
+  return it->second = next_position;
 }
 
-int32_t Places::import(Places& other, int32_t place, Arena::Carried& carried) {
-  const int32_t parser = parser_.arena().import(other.parser_.arena(), other.parser(place), carried);
+int32_t LexerPositions::import(LexerPositions& other, int32_t position, Arena::Carried& carried) {
+  const int32_t parser = parser_.arena().import(other.parser_.arena(), other.parser(position), carried);
   if (!indentation_.is_given) return parser;
   std::vector<int32_t> widths;
-  for (int32_t line = other.lines(place); other.lines_[line].outer >= 0; line = other.lines_[line].outer)
+  for (int32_t line = other.lines(position); other.lines_[line].outer >= 0; line = other.lines_[line].outer)
     widths.push_back(other.lines_[line].width);
   int32_t lines = 0;
   for (; !widths.empty(); widths.pop_back()) lines = intern_line(lines, widths.back());
-  return intern({.parser = parser, .lines = lines, .brackets = other.places_[place].brackets});
+  return intern({.parser = parser, .lines = lines, .brackets = other.positions_[position].brackets});
 }
 
 }  // namespace guided

@@ -1,7 +1,7 @@
-"""Budgets if many values must differ, for numbers of values at which the drafts of completions change.
+"""Budgets if many values must differ, for numbers of values at which the open texts of completions change.
 
-A draft is right for up to 4, 16, 64, ... values (`budget/drafts.cpp`). Each step of a walk under a tight budget must
-leave a token, whichever tokens were accepted before, and the walk must end in time.
+An open text is right for up to 4, 16, 64, ... values (`budget/open_texts.cpp`). Each step of a walk under a tight
+budget must leave a token, whichever tokens were accepted before, and the walk must end in time.
 """
 
 from __future__ import annotations

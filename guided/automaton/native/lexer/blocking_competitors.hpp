@@ -1,12 +1,12 @@
-// Proves that an output has no completion because competing terminals last to its end.
+// Proves that an output has no completion because competitors last to its end.
 //
 // Problem. A grammar ends with a line feed and ignores comments, `//[^\n]*\n` and `/\*...\*/`. In `a//*b*/`, read as
 // `a`, `/` and a block comment, the line comment still competes. Only a line feed ends it, but then it matches, which
 // refutes this reading. So the rest of the output would have to do without a line feed, although the grammar ends with
 // one. A search for a completion would try longer and longer texts.
 //
-// In: a set of competing terminals. Out: the weights of sequences of terminals (sequence_costs.hpp) with which the
-// competitors last. If no such sequence completes the parse, there is no completion.
+// In: a set of competitors. Out: the weights of sequences of terminals (sequence_costs.hpp) with which the competitors
+// last. If no such sequence completes the parse, there is no completion.
 // How: a search over pairs of a terminal's state and a set of competitors, from the beginning of any terminal to its
 // ends, and on with any other terminal. If a text ends all competitors, nothing is proven. Otherwise, only the
 // terminals whose ends were reached can still be written.
@@ -19,27 +19,27 @@
 
 #include <deque>
 
-#include "lexer/competing_terminals.hpp"
+#include "lexer/competitors.hpp"
 #include "lexer/sequence_costs.hpp"
 
 namespace guided {
 
-class LastingCompetitors {
+class BlockingCompetitors {
  public:
-  LastingCompetitors(Lexemes& lexemes, CompetingTerminals& competing, const Grammar& rules, const BlockLevels& levels,
-                     const std::vector<int32_t>& control_tokens, size_t symbols);
+  BlockingCompetitors(Lexemes& lexemes, Competitors& competitors, const Grammar& rules, const BlockLevels& levels,
+                      const std::vector<int32_t>& control_tokens, size_t symbols);
   // The weights of sequences of terminals that can be written while the competitors last; null if they may end.
-  SequenceCosts* find_costs(int32_t competing);
+  SequenceCosts* find_costs(int32_t competitors);
 
  private:
   struct Costs {
     std::vector<int64_t> weights;
     std::unique_ptr<SequenceCosts> costs;
   };
-  std::vector<int64_t> find_weights(int32_t competing);
+  std::vector<int64_t> find_weights(int32_t competitors);
 
   Lexemes& lexemes_;
-  CompetingTerminals& competing_;
+  Competitors& competitors_;
   const Grammar& rules_;
   const BlockLevels& levels_;
   const size_t symbols_;
