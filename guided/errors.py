@@ -300,11 +300,12 @@ class OptionError(GuidedError, ValueError):
 
     Attributes:
         option: the name of the option; None if unknown, or if several options are at fault.
+        hint: which values are accepted; "" if the message says so, or if there is no advice.
     """
 
-    def __init__(self, message: str, *, option: str | None = None) -> None:
+    def __init__(self, message: str, *, option: str | None = None, hint: str = "") -> None:
         super().__init__(message)
-        self.option = option
+        self.option, self.hint = option, hint
 
 
 class ToolError(GuidedError):

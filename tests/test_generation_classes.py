@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import guided
-from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import GuidedError, LimitExceeded, OptionError, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
@@ -268,7 +268,7 @@ def test_classes_of_what_is_not_compiled_here_are_refused() -> None:
         compile_constraint(COMPILER, COMPILER.compile_regex(DIGITS), {"classes": "full"})
     with pytest.raises(GuidedError, match="there is no constraint"):
         compile_constraint(COMPILER, None, {"classes": "full"})
-    with pytest.raises(SpecError, match="classes='unicode' is unknown"):
+    with pytest.raises(OptionError, match="classes='unicode' is unknown"):
         compile_constraint(COMPILER, DIGITS, {"classes": "unicode"})
 
 

@@ -65,7 +65,7 @@ def test_the_preset_and_changes_of_options():
         "escapes": "minimal",
         "classes": "plain",
     }
-    with pytest.raises(guided.SpecError, match="whitespace cannot be set as well"):
+    with pytest.raises(guided.OptionError, match="whitespace cannot be set as well"):
         preset.with_changes(indent=2, whitespace="compact")
     assert repr(JsonSchemaOptions()) == "JsonSchemaOptions()"
     assert repr(preset.with_changes(numbers="json", escapes="json", classes="full", whitespace="json")) == (

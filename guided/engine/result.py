@@ -127,7 +127,8 @@ class Result(Generic[ValueT_co]):
         tokens: the ids of reasoning and text, in order. A stop string may end the text within the last token.
         token_masks: for each of `tokens`, 1 if it was sampled, 0 if the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget ended it; only
-            without a constraint.
+            without a constraint. If the budget ended the text of a constraint, `finish_reason` is "stop" and `cut` is
+            True; the server reports "length" in both cases.
         record: the data from which `fields` is computed; None without a constraint. It refers to the vocabulary, so a
             result with a record cannot be pickled; its text, value and fields can.
         is_exact: whether this is an exact sample (`sampling="exact"`).

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal, TypedDict, Unpack
 
-from guided.errors import SpecError, brief
+from guided.errors import OptionError, SpecError, brief
 from guided.keywords import keywords_checked_class
 
 __all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaKeywords", "JsonSchemaOptions", "copy_registry"]
@@ -93,6 +93,9 @@ class JsonSchemaOptions:
         max_items: the maximum number of items of an array, and of additional members of an object.
         max_digits: the maximum number of digits before the decimal point, after it, and in the exponent.
         draft: the dialect of a schema without `$schema`, or whose `$schema` is not known; None means "2020-12".
+
+    Raises:
+        OptionError: an option is out of range, has the wrong type, or contradicts another one.
     """
 
     whitespace: str = "json"
@@ -128,7 +131,8 @@ class JsonSchemaOptions:
         """Options for generation: the subset of the allowed spellings that small models write best.
 
         One space after `,` and `:`; numbers and characters in their plainest spelling; ASCII digits and spaces in
-        patterns; no members that the schema does not name. Keyword arguments override these options.
+        patterns; objects that declare members have no others, unless the schema mentions them. Keyword arguments
+        override these options.
 
         Examples:
             >>> JsonSchemaOptions.for_generation(indent=2, max_items=5)
@@ -170,46 +174,53 @@ classes='plain', max_items=5)
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise SpecError(
-                    f"option {name}={brief(getattr(self, name))} is unknown", hint=f"one of {', '.join(choices)}"
-                )
+                raise self._make_error(name, "is unknown", hint=f"one of {', '.join(choices)}")
         if self.escapes not in ("json", "minimal") and not _are_escape_letters(self.escapes):
             hint = 'use json, minimal, or the letters that may follow a backslash, out of "\\/bfnrtuU'
-            raise SpecError(f"option escapes={brief(self.escapes)} is unknown", hint=hint)
+            raise self._make_error("escapes", "is unknown", hint=hint)
         if self.draft is not None and self.draft not in DRAFTS:
-            raise SpecError(f"option draft={brief(self.draft)} is unknown", hint=f"one of {', '.join(DRAFTS)}")
+            raise self._make_error("draft", "is unknown", hint=f"one of {', '.join(DRAFTS)}")
         for name, minimum in (("max_string", 0), ("max_items", 0), ("max_digits", 1)):
             maximum = getattr(self, name)
             if maximum is not None and (isinstance(maximum, bool) or not isinstance(maximum, int) or maximum < minimum):
-                raise SpecError(f"option {name}={brief(maximum)} is not an integer of at least {minimum}")
-        for name, expected_type in (
-            ("surrounding_whitespace", bool),
-            ("strict", bool),
-        ):
-            if not isinstance(getattr(self, name), expected_type):
-                raise SpecError(f"option {name}={brief(getattr(self, name))} is not True or False")
+                raise self._make_error(name, f"is not an integer of at least {minimum}")
+        for name in ("surrounding_whitespace", "strict"):
+            if not isinstance(getattr(self, name), bool):
+                raise self._make_error(name, "is not True or False")
         additional = self.additional_properties
         if not isinstance(additional, bool | None) and additional != "minimal":
-            raise SpecError(f"option additional_properties={brief(additional)} is not True, False, None or 'minimal'")
+            raise self._make_error("additional_properties", "is not True, False, None or 'minimal'")
         if not isinstance(self.whitespace, str):
-            raise SpecError(f"option whitespace={brief(self.whitespace)} is not a string")
+            raise self._make_error("whitespace", "is not a string")
         if self.whitespace not in _FIXED_GAPS and re.fullmatch(r"[\w-]+", self.whitespace):
             hint = f"one of {', '.join(_FIXED_GAPS)}, or a regular expression that matches whitespace"
-            raise SpecError(f"option whitespace={brief(self.whitespace)} is unknown", hint=hint)
+            raise self._make_error("whitespace", "is unknown", hint=hint)
         if isinstance(self.indent, bool) or not isinstance(self.indent, int | str | None):
-            raise SpecError(f"option indent={brief(self.indent)} is not an integer or a string of whitespace")
+            raise self._make_error("indent", "is not an integer or a string of whitespace")
         if (len(self.indent) if isinstance(self.indent, str) else self.indent or 0) > _MAX_INDENT:
-            raise SpecError(f"option indent={brief(self.indent)} is more than {_MAX_INDENT:,} characters wide")
+            raise self._make_error("indent", f"is more than {_MAX_INDENT:,} characters wide")
         if isinstance(self.indent, str) and not re.fullmatch(r"[ \t\n\r]*", self.indent):
-            raise SpecError(f"option indent={brief(self.indent)} is not JSON whitespace")
+            raise self._make_error("indent", "is not JSON whitespace")
         if self.separators is not None:
-            object.__setattr__(self, "separators", _check_separators(self.separators))
+            object.__setattr__(self, "separators", self._check_separators(self.separators))
         fixes_gaps = self.indent is not None or (self.separators is not None and self.whitespace in _FIXED_GAPS)
         if fixes_gaps and self.whitespace != "json":
-            raise SpecError(
+            raise OptionError(
                 "options separators and indent determine every gap, so whitespace cannot be set as well",
                 hint="leave whitespace at its default",
             )
+
+    def _make_error(self, name: str, problem: str, *, hint: str = "") -> OptionError:
+        return OptionError(f"option {name}={brief(getattr(self, name))} {problem}", option=name, hint=hint)
+
+    def _check_separators(self, pair: object) -> tuple[str, str]:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            raise self._make_error("separators", "is not a pair of strings", hint="such as (', ', ': ')")
+        for text, separator in zip(pair, ",:", strict=True):
+            if separator not in text or (_LITERAL_SEPARATOR.fullmatch(text) and separator != text.strip(" \t\n\r")):
+                message = f"separator {brief(text)} is not {brief(separator)} with JSON whitespace around it"
+                raise OptionError(message, option="separators")
+        return (pair[0], pair[1])
 
 
 _MAX_INDENT = 1_000  # characters
@@ -219,15 +230,6 @@ _LITERAL_SEPARATOR = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
 
 def _are_escape_letters(letters: object) -> bool:
     return isinstance(letters, str) and set(letters) <= set('"\\/bfnrtuU')
-
-
-def _check_separators(pair: object) -> tuple[str, str]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        raise SpecError(f"option separators={brief(pair)} is not a pair of strings", hint="such as (', ', ': ')")
-    for text, separator in zip(pair, ",:", strict=True):
-        if separator not in text or (_LITERAL_SEPARATOR.fullmatch(text) and separator != text.strip(" \t\n\r")):
-            raise SpecError(f"separator {brief(text)} is not {brief(separator)} with JSON whitespace around it")
-    return (pair[0], pair[1])
 
 
 @lru_cache(maxsize=64, typed=True)  # typed: strict=1 is an error, although 1 == True

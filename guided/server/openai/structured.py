@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from guided.errors import GuidedError, brief
+from guided.errors import GuidedError, OptionError, brief
 from guided.frontends.gbnf import is_gbnf
 from guided.frontends.json_schema.documents.values import read_json
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -178,7 +178,10 @@ class _Reader:
         if request_fields.get("disable_any_whitespace"):
             options["whitespace"] = "compact"
         if (pattern := request_fields.get("whitespace_pattern")) is not None:
-            options["whitespace"] = pattern
+            try:
+                options["whitespace"] = JsonSchemaOptions.of(whitespace=pattern).whitespace
+            except OptionError as error:
+                raise RequestError(str(error), param=f"{prefix}whitespace_pattern") from None
         if request_fields.get("disable_additional_properties"):
             options["additional_properties"] = False
         return replace(output, options=options)
