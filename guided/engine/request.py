@@ -80,8 +80,8 @@ class Options(RequestOptions, total=False):
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
             classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: for a constraint that is
             a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. The defaults are those
-            of `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no members
-            that the schema does not name.
+            of `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no other
+            members in objects that declare members, unless the schema mentions them.
         stop: strings that end the output, see `Stops`. Stop options cannot be combined with a constraint.
         stop_token_ids, stop_regex, ignore_eos: see `Stops`.
         include_stop_str_in_output: cut the text after the stop string, not before it (False).
