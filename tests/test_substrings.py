@@ -227,7 +227,7 @@ def test_derivatives_equal_those_of_the_trie(data: st.DataObject):
 def test_texts_are_limited():
     node = Substrings(("ab" * 600, "c" * 600))
     compiler = GrammarCompiler(vocabulary(), limits=Limits(states=1_500))
-    with pytest.raises(LimitExceeded, match="1800 > 1500"):
+    with pytest.raises(LimitExceeded, match="1,800 > 1,500"):
         compiler.compile_grammar(Grammar({"start": node}))
 
 
