@@ -222,8 +222,8 @@ def _masks(data: Results) -> list[str]:
         *out,
         "",
         f"Each row covers {data['guided']['first']['n']:,} masks; rows of the first instance cover"
-        f" {data['guided']['alone']['n']:,}. `any whitespace`: guided allows any white"
-        " space between JSON tokens. `kept pointer`: llguidance fills"
+        f" {data['guided']['alone']['n']:,}. `any whitespace`: guided allows any"
+        " whitespace between JSON tokens. `kept pointer`: llguidance fills"
         " the mask through a pointer that is kept, without the cost of its numpy helper.",
     ]
 

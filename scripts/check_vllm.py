@@ -64,7 +64,7 @@ def is_match(pattern: str) -> Callable[[str], None]:
 
 
 def is_compact(text: str) -> None:
-    """Return a judge of JSON without white space."""
+    """Return a judge of JSON without whitespace."""
     value = json.loads(text)
     jsonschema.validate(value, PERSON)
     assert text == json.dumps(value, separators=(",", ":"), ensure_ascii=False), text

@@ -258,7 +258,7 @@ def test_a_name_in_a_tool_that_a_template_puts_between_brackets():
 
 
 def test_white_space_that_a_control_token_takes():
-    """In the tokenizer of Phi 3.5, control tokens absorb adjacent white space, even if a user writes their names."""
+    """In the tokenizer of Phi 3.5, control tokens absorb adjacent whitespace, even if a user writes their names."""
     ours, vocabulary = template("phi-3.5", strips=True), template("phi-3.5", strips=True).vocabulary
     ids = {name: id for id, name in vocabulary.special_tokens.items()}
     said = "a <|end|> b"

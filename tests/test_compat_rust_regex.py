@@ -85,7 +85,7 @@ def test_common_syntax_is_unchanged(pattern):
         (r"[z-\x{61}]", "invalid character class range"), (r"\x{110000}", "is not a character"),
         (r"[\q--a]", "unrecognized escape"), (r"\<a", "is not enforced"), (r"\b{start}a", "is not enforced"),
         ("(?-u)a", "is not enforced"), ("(?R)a", "is not enforced"), ("(?x)[#]\n]b#", "unclosed character class"),
-        ("(?x)( ? i)a", "white space after"), ("a" + 251 * "+", "repetitions nest deeper than 250"),
+        ("(?x)( ? i)a", "whitespace after"), ("a" + 251 * "+", "repetitions nest deeper than 250"),
     ],
 )  # fmt: skip
 def test_errors_and_refusals_have_a_location(pattern, message):

@@ -215,7 +215,7 @@ def test_tokens_that_leave_a_long_lexeme() -> None:
         assert sorted(mask) == sorted(matcher._walk_mask())
         met += tokens.index(b'"}\n') in mask
         assert matcher.accept_token(tokens.index(bytes([byte])))
-    assert met == 4  # the line feed is white space of JSON, so it counts twice
+    assert met == 4  # the line feed is whitespace of JSON, so it counts twice
 
 
 @pytest.mark.parametrize("fence", ["`", "a", "é", "`?b", "(`|[^x])", ""])

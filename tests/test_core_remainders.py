@@ -16,7 +16,7 @@ MAX_LENGTH = 100
 RUNS = {
     "one or two letters": ("root ::= c*\nc ::= [a-z]{1,2}", "x"),
     "indentation": ('root ::= (line "\\n")*\nline ::= ind* [a-z]+\nind ::= "  " | "    "', " "),
-    "white space": ('root ::= ws* "x"\nws ::= " " | "\\t" | "    "', " "),
+    "whitespace": ('root ::= ws* "x"\nws ::= " " | "\\t" | "    "', " "),
     "line breaks": ('root ::= nl* "x"\nnl ::= "\\n" "\\r"? | "\\n\\n"', "\n"),
     "bytes in hexadecimal": ("root ::= byte*\nbyte ::= [0-9a-f] [0-9a-f]?", "0"),
     "two rules with the same text": ('root ::= (c | d)*\nc ::= "a" | "[" c "]"\nd ::= "a" | "(" d ")"', "a"),

@@ -30,7 +30,7 @@ OWN_MESSAGES = {"kimi_k3"}
 """Styles whose messages ChatML cannot express, so they write no prompts."""
 ONE_CALL = {"llama"}
 OTHER_SPACE = {"glm_4_7", "deepseek_v4"}
-"""The template writes line ends that the hand-written style leaves out. That style accepts any white space."""
+"""The template writes line ends that the hand-written style leaves out. That style accepts any whitespace."""
 CALLS: Calls = [
     ("weather", {"city": "Oslo in May", "days": 3}),
     ("pick", {"at": {"lat": -1.5}, "unit": "C"}),

@@ -159,7 +159,7 @@ def test_scannerless_texts_have_no_collisions() -> None:
     [
         ("regex", "(a|b)+", [""]),
         ("regex", "[ab]{1,4}", []),
-        ("regex", r"a\s*b", []),  # only white space
+        ("regex", r"a\s*b", []),  # only whitespace
         ("schema", '{"type": "string"}', [""]),
         ("schema", '{"type": "string", "maxLength": 9}', []),
         ("schema", '{"properties": {"a": {"type": "array", "items": {"type": "null"}}}, "type": "object", '

@@ -76,7 +76,7 @@ SAMPLES: dict[str, tuple[Form, list[str], list[str]]] = {
         ['{"s": "x", "i": 3}', '{"i": 3, "s": "x"}'],
         ['{"i": 3}', '{"s": "x", "s": "y"}'],
     ),
-    "json_schema, white space": (
+    "json_schema, whitespace": (
         {
             "type": "json_schema",
             "json_schema": {"type": "array", "items": {"type": "boolean"}},

@@ -56,7 +56,7 @@ def matcher_of(node: Node) -> GrammarMatcher:
 
 
 def some_substrings(data: st.DataObject, size: int = 12) -> Substrings:
-    """A node that generates something: not only white space if it has whole words."""
+    """A node that generates something: not only whitespace if it has whole words."""
     node = data.draw(substrings(data.draw(st.sampled_from(ALPHABETS)), size).filter(all_substrings))
     assert isinstance(node, Substrings)
     return node

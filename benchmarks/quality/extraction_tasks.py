@@ -28,7 +28,7 @@ _MISSING: Final = object()
 def right_fields(answer: Any, given: Any) -> dict[str, bool]:
     """Return for the JSON Pointer of each leaf of `answer` whether `given` has the right value there.
 
-    Strings are compared in small letters, without surrounding white space and without a final period. Numbers are
+    Strings are compared in small letters, without surrounding whitespace and without a final period. Numbers are
     compared by value, so 5 equals 5.0, but true does not equal 1. A missing leaf is wrong, and null equals only null.
     Lists are compared position by position: each extra item adds one wrong leaf with the pointer of the item. An empty
     list in `answer` is one leaf unless `given` has extra items there. Extra members of objects are ignored.

@@ -257,7 +257,7 @@ class CallReader:
         return True
 
     def _may_begin_reasoning(self) -> bool:
-        """Whether the answer so far is white space, so that reasoning may follow."""
+        """Whether the answer so far is whitespace, so that reasoning may follow."""
         if not self._reasoning_is_over:
             rest = self._buffer.lstrip()
             has_other_text = not rest.startswith(self._reasoning_begin[: len(rest)])

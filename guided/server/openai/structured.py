@@ -5,7 +5,7 @@ SGLang. Out: a constraint for the engine, its options, and the field that contai
 |---|---|
 | `response_format`: text, json_object, json_schema, structural_tag (both forms), grammar, regex | OpenAI, vLLM |
 | `response_format`: json_object or json_schema with `schema` next to it | llama.cpp |
-| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; white-space options | vLLM |
+| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; whitespace options | vLLM |
 | `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (deprecated, with a warning) | older vLLM |
 | `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |
 | `lark`, `gbnf`, `grammar` (the name of a bundled grammar) | guided |
