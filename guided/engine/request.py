@@ -202,7 +202,7 @@ def check_options(
 
 
 def as_string_tuple(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Convert an option that accepts a string, a sequence of strings or None into a tuple. Raises like `as_tuple`."""
+    """A tuple of the strings in an option: a string counts as one, None as none. Raises the errors of `as_tuple`."""
     return (texts,) if isinstance(texts, str) else as_tuple(name, texts, "a string or a list of strings")
 
 

@@ -8,8 +8,8 @@ goal. For {"anyOf": [A, B]}, the text does not show which of the two was meant. 
 code that reads them use the same places, so they agree on the meaning of a text: if it looks like JSON of a type that
 the place allows, it is not a string.
 
-Cost: each goal is expanded once. What it does not do: compute exact types. A place may have a type although no value of
-this type is allowed there.
+Cost: each goal is expanded once. Not done: computing exact types. A place may have a type although no value of this
+type is allowed there.
 """
 
 from __future__ import annotations
