@@ -99,7 +99,7 @@ def main() -> int:
     heading(f"with a third of the budget, {BUDGET // 3} tokens (no valid record has fewer than {least})")
     third = run(engine, "a third of it", ASK_RECORD, SCHEMA, BUDGET // 3, jsonschema_says)
     bound, choices = third.result.budget_bound, len(third.result.removed_log_masses)
-    print(f"\n{third.verdict}; at {bound.steps} of {choices} choices the budget held back what the schema allows")
+    print(f"\n{third.verdict}; at {bound.steps} of {choices} choices the budget removed tokens that the schema allows")
     heading(f"by when? An answer that matches {DATE}")
     date = run(engine, "regex", ASK_DATE, DATE, 20, re_says)
     table([free, record, third, date])
