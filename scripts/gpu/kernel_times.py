@@ -94,7 +94,7 @@ def xgrammar_kernels() -> dict[str, Callable[[Tensor, Tensor], Any]]:
     def way(backend: str, bits: Tensor, logits: Tensor) -> None:
         import_module("xgrammar").apply_token_bitmask_inplace(logits, bits, backend=backend)
 
-    found = dict[str, Callable[[Tensor, Tensor], Any]]()
+    kernels = dict[str, Callable[[Tensor, Tensor], Any]]()
     for backend in ("triton", "cuda"):
         try:
             logits, bits = (
@@ -104,8 +104,8 @@ def xgrammar_kernels() -> dict[str, Callable[[Tensor, Tensor], Any]]:
             way(backend, bits, logits)
         except Exception:  # not installed, or not built for this torch or device
             continue
-        found[backend] = partial(way, backend)
-    return found
+        kernels[backend] = partial(way, backend)
+    return kernels
 
 
 def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[float, float]:
