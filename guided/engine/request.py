@@ -1,4 +1,9 @@
-"""A request to the engine: a prompt, a constraint, and options."""
+"""A request to the engine: a prompt, a constraint, and options.
+
+In: the arguments of `Engine.generate` and similar methods. Out: a `Request`, whose options have known names; functions
+that check values, and raise an error that names the option. Cost: linear in the options. Not done: compiling the
+constraint, and checking options that depend on the prompt or on other options; see sequence_maker.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""An output of the engine: events while it is generated, and a result at the end."""
+"""An output of the engine: events while it is generated, and a result at the end.
+
+In: the tokens, texts and times that a `Sequence` collects. Out: data for callers. Values that cost time are computed on
+first access: the parsed value, the fields with their probabilities, and the value of an incomplete text. Cost of an
+access: linear in the text.
+"""
 
 from __future__ import annotations
 
