@@ -41,7 +41,7 @@ def accepts(pattern, text):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_verdicts_equal_those_of_llguidance(pattern):
+def test_verdicts_match_llguidance(pattern):
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     tokenizer = llguidance.LLTokenizer("byte")
     for text in TEXTS:
@@ -149,7 +149,7 @@ def test_a_comment_may_contain_a_parenthesis():
     assert strip_anchors("(?x)a # :)\nb$") == "(?x)a # :)\nb"
 
 
-def test_the_depth_of_classes_is_that_of_the_crate():
+def test_the_depth_of_classes_matches_the_crate():
     assert accepts("[" * 250 + "a" + "]" * 250, "a")
     with pytest.raises(guided.SpecError, match="classes nest deeper than 250"):
         to_python_regex("[" * 251 + "a" + "]" * 251, LIMITS)

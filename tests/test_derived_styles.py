@@ -350,7 +350,7 @@ def test_names_and_numbers_are_read_whole(call: str) -> None:
         f'<call>{{"id": "{{{{ c.id }}}}", "name": "{NAME}", "arguments": {ARGUMENTS}}}</call>',
     ],
 )
-def test_text_before_a_call_is_no_call(call: str) -> None:
+def test_text_before_a_call_is_not_a_call(call: str) -> None:
     """Only an object with the name of a tool is a call without its marker."""
     style, tools = guided.derive_tool_style(template("", call, "")), make_probe_tools(CALLS)
     lenient = style.with_bare_calls()

@@ -273,7 +273,7 @@ def test_errors_of_specifications_count_characters():
         BYTES.compile_regex("語語(")
 
 
-def test_sets_of_the_core_are_those_of_python():
+def test_sets_of_the_core_match_python():
     for pattern in (r"[\u0080-\u07ff]", r"[\ud7ff\ue000]", r"[\U00010000-\U0010ffff]", r"[^\x00]"):
         found = by_bytes(pattern).explain().expected.characters
         wanted = (0, 1, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF)

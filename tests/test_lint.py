@@ -93,7 +93,7 @@ def test_all_kinds_of_terminals_are_compared() -> None:
 
 @examples(60)
 @given(st.sampled_from(INTEREGULAR), st.sampled_from(INTEREGULAR))
-def test_common_texts_are_those_of_interegular(first: str, second: str) -> None:
+def test_common_texts_match_interegular(first: str, second: str) -> None:
     interegular = pytest.importorskip("interegular")
     from interegular.comparator import Comparator
 
@@ -274,7 +274,7 @@ def test_unbounded_means_endless() -> None:
         assert (GrammarMatcher(grammar).min_tokens_to_finish() > 0) is True
 
 
-def test_unbounded_text_before_white_space() -> None:
+def test_unbounded_text_before_whitespace() -> None:
     lines = Automaton(((False, ((10, 10, 1), (97, 122, 0))), (True, ())), 0)  # [a-z]*\n
     assert [each.kind for each in lint_grammar(Grammar({"root": lines}, "root"), "regex")] == ["unbounded"]
 

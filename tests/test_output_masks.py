@@ -241,7 +241,7 @@ def test_the_memory_of_rows_is_bounded():
         _ = masks.rows
 
 
-def test_masks_are_those_of_the_engine(monkeypatch):
+def test_masks_match_the_engine(monkeypatch):
     """Every row from which the engine chose a token, under ample, tight and minimum budgets."""
     torch = pytest.importorskip("torch")
     from guided.engine import Engine

@@ -342,7 +342,7 @@ def test_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_verdicts_equal_those_of_xgrammar(name: str) -> None:
+def test_verdicts_match_xgrammar(name: str) -> None:
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     testing = pytest.importorskip("xgrammar.testing", reason="xgrammar is not installed")
     form, yes, no = SAMPLES[name]
