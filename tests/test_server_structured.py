@@ -164,7 +164,7 @@ def test_refusals(fields, param, message):
         ({"lark": "start: <[5]>"}, "invalid_specification", "--allow-special-tokens"),
         ({"gbnf": "root ::= <|im_end|>"}, "invalid_specification", ""),
         ({"regex": "a{80}"}, "max_tokens_too_small", "set max_tokens to 80 or more"),
-        ({"lark": 'start: "a"~20000'}, "limit_exceeded", "10000"),
+        ({"lark": 'start: "a"~20000'}, "limit_exceeded", "10,000"),
     ],
 )
 def test_specifications_that_are_refused(fields, code, message):
