@@ -1,26 +1,26 @@
-# `make demo` and `make test` each set everything up in .venv on their own; the second run skips what is done.
+# Both `make demo` and `make test` set up .venv; later runs skip finished steps.
 #
-#   make demo      the guarantees, shown on SmolLM2 (fetched once, 98 MB)
-#   make test      lint and the hermetic tests: the same examples every time
-#   make test-all  and the long property runs (half an hour), on random examples; SEED=n repeats a run
-#   make test-peers  compares with xgrammar, llguidance and outlines_core   (installs these)
-#   make test-clients  runs the examples of clients of the server, each in an environment of its own   (installs these)
-#   make test-llama-cpp  compiles llama-cpp-python, and compares what SmolLM2 writes in it and in guided
+#   make demo      shows the guarantees with SmolLM2 (downloads 98 MB once)
+#   make test      runs the linters and the tests, with fixed examples
+#   make test-all  also runs the long property tests on random examples (half an hour); SEED=n repeats a run
+#   make test-peers  compares with xgrammar, llguidance and outlines_core (installs them)
+#   make test-clients  runs the client examples against the server, each in its own environment (installs the clients)
+#   make test-llama-cpp  compiles llama-cpp-python, and compares its output with guided's, with SmolLM2
 #   make lint      ruff, mypy, import-linter, clang-format
 #   make format    applies the formatters
-#   make stubs     writes the stubs of the native modules anew
-#   make bench     the benchmarks, beside other libraries   (installs these)
+#   make stubs     regenerates the stubs of the native modules
+#   make bench     runs the benchmarks and compares with other libraries (installs them)
 #   make docs      runs the notebooks and the code of the documents, and builds the site in site/
-#   make vllm      guided inside vLLM, in an environment of its own in .venv-vllm (3 GB)
-#   make gpu       what must be tried on a GPU, and its figures, in docs/inside/gpu.md; TORCH=torch installs CUDA's torch
-#   make sanitize  the tests of the core under the compiler's sanitizers (address, undefined, thread)
-#   make dist      sdist and wheels in dist/, each installed and tried in an empty environment; PYTHONS="python3.11 python3.13"
+#   make vllm      tests guided inside vLLM, in its own environment in .venv-vllm (3 GB)
+#   make gpu       runs the GPU checks and writes the figures to docs/inside/gpu.md; TORCH=torch installs torch with CUDA
+#   make sanitize  runs the tests of the core under the compiler's sanitizers (address, undefined, thread)
+#   make dist      sdist and wheels in dist/, each tested in an empty environment; PYTHONS="python3.11 python3.13"
 #   make clean     removes .venv and what was built
 #
 # PYTHON=/path/to/python3.12   the Python to use (3.11 or newer)
 # CXX=/path/to/g++             the C++20 compiler to use
-# TORCH=torch==2.13.0          what pip installs as PyTorch, before anything else; with TORCH=torch you take your
-#                              platform's own default build, with CUDA where that is the default
+# TORCH=torch==2.13.0          the PyTorch package that pip installs first; TORCH=torch is your platform's default build,
+#                              often with CUDA
 
 SHELL := /bin/sh
 VENV := .venv
@@ -58,7 +58,7 @@ $(VENV)/.torch:
 # pip would build in an isolated environment, in a new folder each time, so CMake would start again. With the build's
 # packages in $(VENV), an interrupted build continues, and after a change only the changed files are compiled.
 $(VENV)/.build: pyproject.toml | $(VENV)/.torch
-	@$(STEP) "what builds guided" sh -ec '$(call install,build); $(call install,backend)'
+	@$(STEP) "build tools" sh -ec '$(call install,build); $(call install,backend)'
 	@touch $@
 
 # Built again if the C++ sources or the project file change. Python files are used in place. Each compiler has its own
@@ -68,15 +68,15 @@ $(VENV)/.guided: $(VENV)/.build $(NATIVE)
 	@$(STEP) "guided's C++ core (about a minute on two cores)" \
 	$(PIP) -v --no-build-isolation --no-deps --config-settings "build-dir=build/{wheel_tag}$(COMPILER)" \
 	--config-settings cmake.define.GUIDED_WARNINGS_ARE_ERRORS=$(if $(CI),ON,OFF) -e .
-	@$(STEP) "what guided needs" sh -ec '$(call install,demo)'
+	@$(STEP) "guided's dependencies" sh -ec '$(call install,demo)'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.guided
-	@$(STEP) "what the tests need" sh -ec '$(call install,test)'
+	@$(STEP) "test dependencies" sh -ec '$(call install,test)'
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.guided
-	@$(STEP) "what the benchmarks compare with" sh -ec '$(call install,bench)'
+	@$(STEP) "the libraries to compare with" sh -ec '$(call install,bench)'
 	@touch $@
 
 # Not built for this processor, since virtual machines may report wrong features.
@@ -89,7 +89,7 @@ $(VENV)/.llama-cpp: pyproject.toml | $(VENV)/.test
 # If it cannot be created, the recipes are skipped with a message.
 $(VENV)/.clients: pyproject.toml | $(VENV)/.guided
 	@$(BIN)/python scripts/requirements.py clients >$(VENV)/clients.txt
-	@$(STEP) "frameworks that speak to the server, in $(VENV)/clients" sh -ec '$(BIN)/python -m venv $(VENV)/clients; \
+	@$(STEP) "client libraries, in $(VENV)/clients" sh -ec '$(BIN)/python -m venv $(VENV)/clients; \
 	$(VENV)/clients/bin/$(INSTALL) -r $(VENV)/clients.txt' && touch $@ || rm -rf $(VENV)/clients
 
 demo: $(VENV)/.guided

@@ -142,11 +142,11 @@ def _measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     load, start = _load(), time.perf_counter()
     print(f"{name} ... (load average {load})", file=sys.stderr, flush=True)
     data = work[name]()
-    took = time.perf_counter() - start
-    print(f"{name}: {took:.0f} s", file=sys.stderr, flush=True)
+    seconds = time.perf_counter() - start
+    print(f"{name}: {seconds:.0f} s", file=sys.stderr, flush=True)
     libraries = ", ".join(f"{package} {version}" for package, version in versions().items())
     when = f"{_processor()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {libraries}; "
-    when += f"load average {load} before, {_load()} after; {took:.0f} s."
+    when += f"load average {load} before, {_load()} after; {seconds:.0f} s."
     return {"data": data, "when": when}
 
 

@@ -96,32 +96,32 @@ def audit(
             else:
                 tallies[name].schemas += 1
                 compiled[name] = worker
-        written: list[Any] = []
+        values: list[Any] = []
         for name, worker in compiled.items():
             for seed, text in enumerate(texts):
-                found = worker.call("complete", "audit", text, positions, choices, most, seed, limit=_SECONDS)
-                written += _judge_completions(tallies[name], judge, found, file.stem)
+                completions = worker.call("complete", "audit", text, positions, choices, most, seed, limit=_SECONDS)
+                values += _judge_completions(tallies[name], judge, completions, file.stem)
         if '"format"' not in json.dumps(schema):
-            texts += list(_texts(schema, judge, written))[: _TEXTS * len(compiled)]
+            texts += list(_texts(schema, judge, values))[: _TEXTS * len(compiled)]
         for name, worker in compiled.items():
             for text in dict.fromkeys(texts):
                 _count_refused(tallies[name], worker.call("follow", "audit", text, limit=_SECONDS), text, file.stem)
     return tallies
 
 
-def _judge_completions(tally: Tally, judge: Judge, found: Any, schema: str) -> Iterator[Any]:
+def _judge_completions(tally: Tally, judge: Judge, completions: Any, schema: str) -> Iterator[Any]:
     """Count the verdicts on completions. Yield the values of the valid ones."""
-    if isinstance(found, Failure):
+    if isinstance(completions, Failure):
         tally.undecided += 1
         return
-    for prefix, token, rest in found:
+    for prefix, token, rest in completions:
         tally.positions += 1
-        said = "undecided" if rest is None else verdict(judge, prefix + token + rest)
-        if said == "undecided":
+        outcome = "undecided" if rest is None else verdict(judge, prefix + token + rest)
+        if outcome == "undecided":
             tally.undecided += 1
             continue
         tally.judged += 1
-        if said == "invalid":
+        if outcome == "invalid":
             tally.allowed.append(f"{schema}: {_shown(prefix)} | {_shown(token)} | {_shown(rest)}")
         else:
             text = (prefix + token + rest).decode()
@@ -242,20 +242,20 @@ def _members(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_member(parts: list[dict[str, Any]], name: str) -> list[Any]:
-    found: list[Any] = []
+    schemas: list[Any] = []
     for part in parts:
-        found += [_members(part)[name]] if name in _members(part) else []
-        found += [*part.get("patternProperties", {}).values(), part.get("additionalProperties")]
-    return found
+        schemas += [_members(part)[name]] if name in _members(part) else []
+        schemas += [*part.get("patternProperties", {}).values(), part.get("additionalProperties")]
+    return schemas
 
 
 def _of_item(parts: list[dict[str, Any]], at: int) -> list[Any]:
-    found: list[Any] = []
+    schemas: list[Any] = []
     for part in parts:
         for name in ("items", "prefixItems", "additionalItems", "contains"):
             of_items = part.get(name)
-            found += of_items[at : at + 1] if isinstance(of_items, list) else [of_items]
-    return found
+            schemas += of_items[at : at + 1] if isinstance(of_items, list) else [of_items]
+    return schemas
 
 
 def main() -> int:
@@ -269,13 +269,13 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=120, help="largest number of tokens of a completion (120)")
     parser.add_argument("--seed", type=int, default=5, help="seed for the choice of schemas (5)")
     parser.add_argument("--library", action="append", choices=LIBRARIES, help="only these libraries")
-    given = parser.parse_args()
-    files = sorted(find_schemas(given.schemas).glob("*.json"))
-    random.Random(given.seed).shuffle(files)
-    vocabulary = llama3.find(given.llama3)
-    workers = {name: Worker(name, vocabulary) for name in given.library or LIBRARIES}
-    numbers = {"positions": given.positions, "choices": given.choices, "most": given.most}
-    tallies = audit(workers, files[: given.count], **numbers)
+    arguments = parser.parse_args()
+    files = sorted(find_schemas(arguments.schemas).glob("*.json"))
+    random.Random(arguments.seed).shuffle(files)
+    vocabulary = llama3.find(arguments.llama3)
+    workers = {name: Worker(name, vocabulary) for name in arguments.library or LIBRARIES}
+    numbers = {"positions": arguments.positions, "choices": arguments.choices, "most": arguments.most}
+    tallies = audit(workers, files[: arguments.count], **numbers)
     for worker in workers.values():
         worker.close()
     head = ["library", "schemas", "not compiled", "positions", "tokens judged", "wrongly allowed"]

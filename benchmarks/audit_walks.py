@@ -94,7 +94,7 @@ def _after(place: Place, name: str, ids: list[int]) -> Any:
 
 class _Kinds:
     """Three rows of bool (32 * words,): tokens with a text, tokens that contain structure, tokens that are not only
-    white space.
+    whitespace.
     """
 
     def __init__(self, place: Place) -> None:

@@ -95,8 +95,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.choosing", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
     rng, other = np.random.default_rng(0), torch.zeros(_CACHE // 4)
     print("| logits | rows | choice | guided, us / row | torch, us / row | torch / guided |\n|--:|--:|---|--:|--:|--:|")
     for size in SIZES:
@@ -110,7 +110,7 @@ def main() -> int:
                     lambda request=request: answer([request]),
                     lambda request=request: list(map(choose_row, request.logits, request.choices)),
                 )
-                times = [[measure(call, logits, fresh, other) for call in calls] for _ in range(given.rounds)]
+                times = [[measure(call, logits, fresh, other) for call in calls] for _ in range(arguments.rounds)]
                 ours, theirs = (median(side) for side in zip(*times, strict=True))
                 ratio = median(b / a for a, b in times)
                 print(f"| {size:,} | {rows} | {kind.name} | {ours:.1f} | {theirs:.1f} | {ratio:.1f} x |", flush=True)

@@ -221,16 +221,16 @@ def main() -> int:
     parser.add_argument("--maskbench", type=Path, help="MaskBench's data folder")
     parser.add_argument("--every", type=int, default=1, help="judge only every n-th real schema (1)")
     parser.add_argument("--out", type=Path, default=Path("docs/conformance.md"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore", GuidedWarning)  # the suites have many unknown keywords
     judge = Judge()
     required, optional = (
-        {draft: suite(judge, given.suite, draft, is_optional) for draft in DRAFTS} for is_optional in (False, True)
+        {draft: suite(judge, arguments.suite, draft, is_optional) for draft in DRAFTS} for is_optional in (False, True)
     )
     real = {}
-    if given.maskbench:
-        real = {order: maskbench(judge, given.maskbench, given.every, order) for order in ("any", "declared")}
-    given.out.write_text(_report(required, optional, real), "utf-8")
+    if arguments.maskbench:
+        real = {order: maskbench(judge, arguments.maskbench, arguments.every, order) for order in ("any", "declared")}
+    arguments.out.write_text(_report(required, optional, real), "utf-8")
     return 0
 
 

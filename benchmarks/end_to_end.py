@@ -56,8 +56,8 @@ _SCHEMA = {
 }
 
 
-def find_weights(given: str | None = None) -> Path:
-    """The model's file: `given`, or in the engine's cache, or below $GUIDED_ASSETS. It is not downloaded.
+def find_weights(location: str | None = None) -> Path:
+    """The model's file: `location`, or in the engine's cache, or below $GUIDED_ASSETS. It is not downloaded.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -66,8 +66,8 @@ def find_weights(given: str | None = None) -> Path:
     from guided.files.known_models import MODELS
 
     name = MODELS["smollm2-135m-instruct"].file
-    places = [Path(given)] if given else [cache_directory() / name]
-    if not given and "GUIDED_ASSETS" in os.environ:
+    places = [Path(location)] if location else [cache_directory() / name]
+    if not location and "GUIDED_ASSETS" in os.environ:
         places += Path(os.environ["GUIDED_ASSETS"]).rglob(name)
     for path in places:
         if path.is_file():
@@ -88,14 +88,14 @@ def measure_end_to_end(weights: Path, *, repeats: int, tokens: int = 64) -> dict
     try:
         engine = Engine.from_pretrained(weights)
         runs = {"free": None, "masked": _ASCII, "schema": _SCHEMA}
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
+        measurements: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
         for _ in range(repeats + 1):
             for name, constraint in runs.items():
-                found[name].append(_generate(engine, constraint, 200 if name == "schema" else tokens))
+                measurements[name].append(_generate(engine, constraint, 200 if name == "schema" else tokens))
     finally:
         if cpus is not None:
             os.sched_setaffinity(0, cpus)
-    warm = {name: results[1:] for name, results in found.items()}
+    warm = {name: results[1:] for name, results in measurements.items()}
     neighbours = zip(warm["free"], warm["masked"], strict=True)  # both runs of a pair meet the same noise
     return {
         name: {key: median(result[key] for result in results) for key in results[0]} for name, results in warm.items()

@@ -60,18 +60,18 @@ def _prompts(model: Path) -> list[list[int]]:
 def _round(engines: dict[str, Process], prompts: list[list[int]], schemas: list[Any], tokens: int) -> dict[str, Any]:
     """Run every engine once."""
     short = [prompts[i % len(prompts)][-60:] for i in range(8)]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for batch in (1, 8):
         for name, engine in engines.items():
             once = engine.call("decode", short[:batch], 1)
             whole = engine.call("decode", short[:batch], tokens + 1)
-            found.setdefault(name, {})[f"decode_{batch}"] = batch * tokens / (whole - once)
+            results.setdefault(name, {})[f"decode_{batch}"] = batch * tokens / (whole - once)
     for name, engine in engines.items():
         for variant in VARIANTS if name.startswith("guided") else VARIANTS[-1:]:
             answers = engine.call("extract", prompts, schemas, variant)
             answers["valid"] = sum(map(is_json, answers.pop("texts")))
-            found[name].setdefault("extract", {})[variant] = answers
-    return found
+            results[name].setdefault("extract", {})[variant] = answers
+    return results
 
 
 def _cached(engine: Process, prompt: list[int]) -> list[dict[str, float]]:
@@ -97,13 +97,13 @@ def summary(data: dict[str, Any]) -> dict[str, Any]:
     for name in names:
         row: dict[str, Any] = {}
         for key in ("decode_1", "decode_8"):
-            speeds = [found[name][key] for found in rounds]
-            ratios = [found[first][key] / found[name][key] for found in rounds]
+            speeds = [results[name][key] for results in rounds]
+            ratios = [results[first][key] / results[name][key] for results in rounds]
             row[key] = median(speeds), median(ratios)
         row["extract"] = {}
         for variant, last in rounds[-1][name]["extract"].items():
-            seconds = [found[name]["extract"][variant]["seconds"] for found in rounds]
-            whole = [found[first]["extract"]["all"]["seconds"] for found in rounds]
+            seconds = [results[name]["extract"][variant]["seconds"] for results in rounds]
+            whole = [results[first]["extract"]["all"]["seconds"] for results in rounds]
             row["extract"][variant] = {
                 "seconds": median(seconds),
                 "ratio": median(mine / theirs for mine, theirs in zip(seconds, whole, strict=True)),

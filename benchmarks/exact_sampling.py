@@ -59,7 +59,7 @@ def enumerate_outputs(engine: guided.Engine, prompt: Sequence[int], grammar: gui
     vocabulary = engine.vocabulary
     bitmask = allocate_token_bitmask(1, vocabulary.size)
     ends = list(vocabulary.eos_token_ids)
-    found, left_out = dict[Tokens, float](), 0.0
+    outputs, left_out = dict[Tokens, float](), 0.0
     waiting: list[tuple[Tokens, float]] = [((), 1.0)]
     while waiting:
         tokens, chance = waiting.pop()
@@ -70,8 +70,8 @@ def enumerate_outputs(engine: guided.Engine, prompt: Sequence[int], grammar: gui
         logits = engine.logits([*prompt, *tokens])[0, : vocabulary.size]
         chances = torch.softmax(logits.double(), 0)
         if matcher.is_accepting():
-            found[tokens] = chance * float(chances[ends].sum())
-        most = max(found.values(), default=0.0)
+            outputs[tokens] = chance * float(chances[ends].sum())
+        most = max(outputs.values(), default=0.0)
         for token in allowed_tokens(bitmask):
             if token not in ends:
                 following = chance * float(chances[token])
@@ -79,8 +79,8 @@ def enumerate_outputs(engine: guided.Engine, prompt: Sequence[int], grammar: gui
                     waiting.append(((*tokens, token), following))
                 else:
                     left_out += following
-    total = sum(found.values())
-    return _Outputs({tokens: chance / total for tokens, chance in found.items()}, left_out / total)
+    total = sum(outputs.values())
+    return _Outputs({tokens: chance / total for tokens, chance in outputs.items()}, left_out / total)
 
 
 def distance(drawn: Sequence[Tokens], outputs: Mapping[Tokens, float]) -> float:

@@ -59,17 +59,17 @@ def _schemas(workers: dict[str, Worker], folder: Path, count: int, seed: int) ->
     for file in files:
         if measured == count:
             break
-        held = json.loads(file.read_text(encoding="utf-8"))
-        texts = [json.dumps(test["data"], ensure_ascii=False) for test in held["tests"] if test["valid"]][:1]
-        found = _beside(workers, file.name, json.dumps(held["schema"]), "json_schema", texts)
-        if "failure" in found:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        texts = [json.dumps(test["data"], ensure_ascii=False) for test in content["tests"] if test["valid"]][:1]
+        times = _beside(workers, file.name, json.dumps(content["schema"]), "json_schema", texts)
+        if "failure" in times:
             refused += 1
             continue
         measured += 1
         for name in workers:
-            firsts[name].append(found[name])
-            masks[name] += found[f"{name} masks"]
-        stored = workers["guided"].call("first_masks", "schema", json.dumps(held["schema"]), ROUNDS)
+            firsts[name].append(times[name])
+            masks[name] += times[f"{name} masks"]
+        stored = workers["guided"].call("first_masks", "schema", json.dumps(content["schema"]), ROUNDS)
         bytes_first += [] if isinstance(stored, Failure) else [median(stored) / 1e6]
     out: dict[str, Any] = {"count": measured, "refused": refused, "masks": len(masks["guided"])}
     for name in workers:
@@ -91,10 +91,10 @@ def _beside(
     for turn in range(ROUNDS):
         order = list(workers.items())
         for engine, worker in order if turn % 2 == 0 else order[::-1]:
-            got = worker.call("compile_times", name, kind, text, 1, limit=_LIMIT)
-            if isinstance(got, Failure):
-                return {"name": name, "failure": f"{engine}: {got.reason.splitlines()[0]}"}
-            times[engine].append(got["first"][0] / 1e6)
+            result = worker.call("compile_times", name, kind, text, 1, limit=_LIMIT)
+            if isinstance(result, Failure):
+                return {"name": name, "failure": f"{engine}: {result.reason.splitlines()[0]}"}
+            times[engine].append(result["first"][0] / 1e6)
             for instance in instances or ():
                 walked = worker.call("walk", name, instance, limit=_LIMIT)
                 if isinstance(walked, Failure) or walked["stopped"] is not None:
@@ -109,8 +109,8 @@ def _beside(
 def _ready_made(worker: Worker, name: str) -> dict[str, Any]:
     out: dict[str, Any] = {"name": name}
     for way in WAYS:
-        got = worker.call("first_masks", way, name, ROUNDS, limit=_LIMIT)
-        if isinstance(got, Failure):
-            return {"name": name, "failure": got.reason.splitlines()[0]}
-        out[way] = median(got) / 1e6
+        result = worker.call("first_masks", way, name, ROUNDS, limit=_LIMIT)
+        if isinstance(result, Failure):
+            return {"name": name, "failure": result.reason.splitlines()[0]}
+        out[way] = median(result) / 1e6
     return out

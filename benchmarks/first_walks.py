@@ -42,18 +42,18 @@ def measure_first_walks(vocabulary: Path, schemas: Path, *, count: int, seed: in
         for file in files:
             if walked == count:
                 break
-            found = _read(file)
-            if found is None:
+            case = _read(file)
+            if case is None:
                 continue
             order = list(KINDS.items()) if walked % 2 == 0 else list(KINDS.items())[::-1]
-            got = {kind: workers[kind].call("first_walk", *found, left, limit=_SECONDS) for kind, left in order}
-            if any(isinstance(answer, Failure) for answer in got.values()):
+            results = {kind: workers[kind].call("first_walk", *case, left, limit=_SECONDS) for kind, left in order}
+            if any(isinstance(answer, Failure) for answer in results.values()):
                 refused += 1
                 continue
             walked += 1
-            for kind, answer in got.items():
+            for kind, answer in results.items():
                 times[kind] += [ns / 1e3 for ns in answer]
-            extra[file.name] = (sum(got["budget"]) - sum(got["plain"])) / 1e3
+            extra[file.name] = (sum(results["budget"]) - sum(results["plain"])) / 1e3
     out: dict[str, Any] = {
         kind: {"mean": fmean(mine), **{f"p{q * 100:g}": quantile(mine, q) for q in (0.5, 0.99)}, "max": max(mine)}
         for kind, mine in times.items()
@@ -70,7 +70,7 @@ def measure_first_walks(vocabulary: Path, schemas: Path, *, count: int, seed: in
 
 def _read(file: Path) -> tuple[str, list[str]] | None:
     """The schema and its valid instances, or None if no instance is valid."""
-    held = json.loads(file.read_text(encoding="utf-8"))
-    valid = [test["data"] for test in held["tests"] if test["valid"]][:_INSTANCES]
+    content = json.loads(file.read_text(encoding="utf-8"))
+    valid = [test["data"] for test in content["tests"] if test["valid"]][:_INSTANCES]
     texts = [json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in valid]
-    return (json.dumps(held["schema"]), texts) if texts else None
+    return (json.dumps(content["schema"]), texts) if texts else None

@@ -67,13 +67,13 @@ def measure_grammars(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
     rows = []
     for case in CASES:
         text, grammar = case.text(), case.grammar.read_text(encoding="utf-8")
-        found: dict[str, dict[str, Any]] = {name: {"first": [], "walks": [], "accepts": []} for name in ENGINES}
+        results: dict[str, dict[str, Any]] = {name: {"first": [], "walks": [], "accepts": []} for name in ENGINES}
         for _ in range(repeats):
             for name, worker in workers.items():
-                if "failure" not in found[name]:
+                if "failure" not in results[name]:
                     spec = ("ebnf", to_ebnf(grammar)) if name == "xgrammar" else ("lark", grammar)
-                    _walk(worker, case.name, spec, text, found[name])
-        for name, mine in found.items():
+                    _walk(worker, case.name, spec, text, results[name])
+        for name, mine in results.items():
             row: dict[str, Any] = {"case": case.name, "engine": name, "lines": len(text.splitlines())}
             row |= {key: mine[key] for key in ("failure", "few", "tokens", "bytes") if key in mine}
             if mine["walks"]:
@@ -85,30 +85,30 @@ def measure_grammars(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
     return {"cases": rows, "long": [_long(vocabulary, *each) for each in LONG]}
 
 
-def _walk(worker: Worker, name: str, spec: tuple[str, str], text: str, found: dict[str, Any]) -> None:
+def _walk(worker: Worker, name: str, spec: tuple[str, str], text: str, results: dict[str, Any]) -> None:
     """A new grammar, its first mask, and one walk."""
     compiled = worker.call("compile_times", name, *spec, 1, limit=LIMIT)
     if isinstance(compiled, Failure):
-        found["failure"] = compiled.reason
+        results["failure"] = compiled.reason
         return
     worker.call("recompile", name, *spec, limit=LIMIT)
-    walked = worker.call("walk", name, text, FEW if "few" in found else None, limit=LIMIT)
-    if isinstance(walked, Failure) and "few" not in found:
-        found["few"] = f"the first {FEW} tokens; the whole text is {walked.reason}"
+    walked = worker.call("walk", name, text, FEW if "few" in results else None, limit=LIMIT)
+    if isinstance(walked, Failure) and "few" not in results:
+        results["few"] = f"the first {FEW} tokens; the whole text is {walked.reason}"
         worker.call("warm", LARK_WARM_UP)
         worker.call("recompile", name, *spec, limit=LIMIT)
         walked = worker.call("walk", name, text, FEW, limit=2 * LIMIT)
     if isinstance(walked, Failure):
-        found["failure"] = walked.reason
+        results["failure"] = walked.reason
         return
     if walked["stopped"] is not None:
-        found["failure"] = f"the text is refused at token {walked['stopped']}"
+        results["failure"] = f"the text is refused at token {walked['stopped']}"
         return
-    found["first"].append(compiled["first"][0])
-    found["walks"].append(walked["fills"])
-    found["accepts"].append(walked["accepts"])
-    found.setdefault("bytes", compiled["bytes"] + walked["bytes"])
-    found["tokens"] = len(walked["accepts"])
+    results["first"].append(compiled["first"][0])
+    results["walks"].append(walked["fills"])
+    results["accepts"].append(walked["accepts"])
+    results.setdefault("bytes", compiled["bytes"] + walked["bytes"])
+    results["tokens"] = len(walked["accepts"])
 
 
 _LEXED = r"""

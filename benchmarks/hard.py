@@ -198,27 +198,29 @@ def measure_hard(
             for budget, tokens in BUDGETS.items():
                 row: dict[str, Any] = {"shape": shape.name, "way": way, "budget": budget, "compiles": shape.compiles}
                 with Worker("guided", vocabulary) as worker:
-                    got = worker.call("hard", schema, WAYS[way] | shape.options, text, MAX_TOKENS, tokens, limit=limit)
-                out.append(row | ({"failure": got.reason} if isinstance(got, Failure) else _row(got)))
+                    result = worker.call(
+                        "hard", schema, WAYS[way] | shape.options, text, MAX_TOKENS, tokens, limit=limit
+                    )
+                out.append(row | ({"failure": result.reason} if isinstance(result, Failure) else _row(result)))
                 print(_line(out[-1]), file=sys.stderr, flush=True)
     return out
 
 
-def _row(got: dict[str, Any]) -> dict[str, Any]:
-    masks, steps = ([ns / 1e3 for ns in got[key]] for key in ("fills", "accepts"))
+def _row(result: dict[str, Any]) -> dict[str, Any]:
+    masks, steps = ([ns / 1e3 for ns in result[key]] for key in ("fills", "accepts"))
     part = min(1000, len(masks) // 2)
     first, last = (sum(some) / len(some) for some in (masks[1 : 1 + part], masks[-part:]))
     return {
-        "stopped": got["stopped"],
+        "stopped": result["stopped"],
         "tokens": len(masks),
-        "compile": got["compile"] / 1e6,
+        "compile": result["compile"] / 1e6,
         "first_mask": masks[0] / 1e3,
         **{f"mask_{name}": quantile(masks[1:], q) for name, q in (("p50", 0.5), ("p99", 0.99), ("max", 1))},
         **{f"step_{name}": quantile(steps, q) for name, q in (("p50", 0.5), ("p99", 0.99), ("max", 1))},
         "first": first,
         "last": last,
         "growth": last / first,
-        "bytes": got["bytes"],
+        "bytes": result["bytes"],
     }
 
 

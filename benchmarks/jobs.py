@@ -54,9 +54,9 @@ class _Watch:
 
     def lap(self) -> int:
         wall, cpu = _wall(), _cpu()
-        taken = min(wall - self.wall, cpu - self.cpu)
+        duration = min(wall - self.wall, cpu - self.cpu)
         self.cpu, self.wall = _cpu(), _wall()
-        return taken
+        return duration
 
 
 class Place:
@@ -70,9 +70,9 @@ class Place:
         self.make = ENGINES[engine]
         before, watch = resident(), _Watch()
         self.engine = self.make(self.tokens)
-        took = watch.lap()
+        duration = watch.lap()
         self.row, self.words = self.engine.row()
-        self.prepared = {"ns": took, "bytes": resident() - before, "base": before}
+        self.prepared = {"ns": duration, "bytes": resident() - before, "base": before}
         self.grammars: dict[str, Any] = {}
         self.other = np.zeros(_CACHES, np.int8)
 
@@ -286,13 +286,13 @@ def first_masks(place: Place, way: str, spec: str, repeats: int) -> list[int]:
     from guided.frontends import library
 
     compiler, vocabulary = place.engine.compiler, place.engine.vocabulary
-    found = None if way == "schema" else library.library()[spec]
+    built_in = None if way == "schema" else library.library()[spec]
 
     def from_text() -> guided.CompiledGrammar:
-        if found is None:
+        if built_in is None:
             grammar: guided.CompiledGrammar = place.engine.compile("json_schema", spec)
         else:
-            grammar = compiler.compile_lark(found.text, **found.options)
+            grammar = compiler.compile_lark(built_in.text, **built_in.options)
         return grammar
 
     stored = from_text().to_bytes()

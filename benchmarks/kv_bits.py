@@ -59,11 +59,11 @@ class Steps:
 
         wall, cpu = time.perf_counter(), time.thread_time()
         self.runner.step([Chunk(lease, [1]) for lease in leases])
-        taken = min(time.perf_counter() - wall, time.thread_time() - cpu)
+        seconds = min(time.perf_counter() - wall, time.thread_time() - cpu)
         for lease in leases:
             self.runner.cache.truncate(lease, context)
             assert self.runner.cache.reserve(lease, 1)
-        return taken
+        return seconds
 
 
 def measure_steps(model: Any) -> None:

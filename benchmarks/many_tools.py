@@ -116,11 +116,11 @@ def main() -> int:
         for library in LIBRARIES:
             command = [sys.executable, "-m", "benchmarks.many_tools", "--llama3", str(arguments.llama3)]
             try:
-                done = subprocess.run(
+                process = subprocess.run(
                     [*command, "--tools", count, "--one", library],
                     capture_output=True, text=True, check=True, timeout=arguments.limit,
                 )  # fmt: skip
-                first, again = done.stdout.split()
+                first, again = process.stdout.split()
             except subprocess.TimeoutExpired:
                 first, again = f"more than {arguments.limit:g} s", ""
             print(f"| {count} | {library} | {first} | {again} |", flush=True)

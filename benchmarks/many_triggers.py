@@ -60,8 +60,8 @@ def main() -> None:
     print("triggers  compile ms  first mask ms  median us  longest us")
     for count in map(int, arguments.triggers.split(",")):
         runs = [measured(tokens, count) for _ in range(3)]
-        least = [min(run[column] for run in runs) for column in range(4)]
-        print(f"{count:8}  {least[0]:10.1f}  {least[1]:13.1f}  {least[2]:9.1f}  {least[3]:10.1f}")
+        minima = [min(run[column] for run in runs) for column in range(4)]
+        print(f"{count:8}  {minima[0]:10.1f}  {minima[1]:13.1f}  {minima[2]:9.1f}  {minima[3]:10.1f}")
 
 
 if __name__ == "__main__":

@@ -96,10 +96,10 @@ def _item(item: Any) -> str:
         case sre.SUBPATTERN:
             return f"({_pattern(value[3])})"
         case sre.MAX_REPEAT:
-            least, most, inner = value
+            min_count, max_count, inner = value
             often = {(0, sre.MAXREPEAT): "*", (1, sre.MAXREPEAT): "+", (0, 1): "?"}
-            bounds = f"{{{least},{'' if most == sre.MAXREPEAT else most}}}"
-            return f"({_pattern(inner)}){often.get((least, most), bounds)}"
+            bounds = f"{{{min_count},{'' if max_count == sre.MAXREPEAT else max_count}}}"
+            return f"({_pattern(inner)}){often.get((min_count, max_count), bounds)}"
     raise ValueError(f"not known here: {item}")
 
 

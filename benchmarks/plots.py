@@ -63,8 +63,8 @@ def _patterns(plt: Any, data: list[dict[str, Any]]) -> Any:
     for axes, (label, value) in zip(both, kinds, strict=True):
         for shift, engine in enumerate(engines):
             rows = [(names.index(row["workload"]), value(row)) for row in data if row["engine"] == engine]
-            known = [(at + 0.26 * (shift - 1), got) for at, got in rows if got is not None]
-            axes.barh(*zip(*known, strict=True), height=0.24, color=_COLOURS[engine], label=engine)
+            points = [(at + 0.26 * (shift - 1), result) for at, result in rows if result is not None]
+            axes.barh(*zip(*points, strict=True), height=0.24, color=_COLOURS[engine], label=engine)
         axes.set(xscale="log", xlabel=label)
     both[0].set_yticks(range(len(names)), [name.replace("`", "").replace("$", r"\$") for name in names])
     both[0].invert_yaxis()

@@ -222,8 +222,8 @@ def _masks(data: Results) -> list[str]:
         *out,
         "",
         f"Each row covers {data['guided']['first']['n']:,} masks; rows of the first instance cover"
-        f" {data['guided']['alone']['n']:,}. `any whitespace`: guided allows any white"
-        " space between JSON tokens. `kept pointer`: llguidance fills"
+        f" {data['guided']['alone']['n']:,}. `any whitespace`: guided allows any"
+        " whitespace between JSON tokens. `kept pointer`: llguidance fills"
         " the mask through a pointer that is kept, without the cost of its numpy helper.",
     ]
 
@@ -339,7 +339,7 @@ def _hard(data: Sequence[Results]) -> list[str]:
         keys = ("compile", "first_mask", "mask_p50", "mask_p99", "mask_max", "step_p99", "growth")
         tokens = f"{row['tokens']:,}" + ("" if row["stopped"] is None else ", refused")
         rows.append((name, budget, tokens, *(number(row[key]) for key in keys), mib(row["bytes"])))
-    over = [f"- {row['shape']}, {_way(row)}: {'; '.join(found)}" for row in data if (found := _over(row))]
+    over = [f"- {row['shape']}, {_way(row)}: {'; '.join(excesses)}" for row in data if (excesses := _over(row))]
     bounds = (
         "For values that must differ, dictionaries and members in any order, the bounds are: 99th percentile of masks "
         "at most 100 us, no mask after the first above 5 ms, growth at most 2 x, memory at most 100 MB. For "
@@ -366,12 +366,12 @@ def _over(row: Results) -> list[str]:
     """The walks that exceed the bounds."""
     if "failure" in row or row["stopped"] is not None:
         return [row.get("failure", "refused")]
-    asked = [("mask_max", 5000.0, "a mask of", "us")]
+    bounds = [("mask_max", 5000.0, "a mask of", "us")]
     if row["compiles"]:
-        asked.append(("compile", 100.0, "compiled in", "ms"))
+        bounds.append(("compile", 100.0, "compiled in", "ms"))
     else:
-        asked += [("mask_p99", 100.0, "p99", "us"), ("growth", 2.0, "growth", "x")]
-    out = [f"{words} {number(row[key])} {unit}" for key, most, words, unit in asked if row[key] > most]
+        bounds += [("mask_p99", 100.0, "p99", "us"), ("growth", 2.0, "growth", "x")]
+    out = [f"{words} {number(row[key])} {unit}" for key, most, words, unit in bounds if row[key] > most]
     return out + ([f"{mib(row['bytes'])} MiB"] if not row["compiles"] and row["bytes"] > 100e6 else [])
 
 
@@ -412,13 +412,13 @@ def _engine(data: Results) -> list[str]:
     for name, row in summary(data).items():
         each = (row["decode_1"], row["decode_8"])
         speeds.append((name, *(cell for speed, ratio in each for cell in (number(speed), f"{ratio:.2f}x"))))
-        for variant, found in row["extract"].items():
+        for variant, results in row["extract"].items():
             title = name if len(row["extract"]) == 1 else f"{name}: {variant}"
-            cells = (found["seconds"], found["ratio"], found["tokens"], found["passes"], found["valid"])
+            cells = (results["seconds"], results["ratio"], results["tokens"], results["passes"], results["valid"])
             extractions.append((title, number(cells[0]), f"{cells[1]:.2f}x", *(f"{cell:.0f}" for cell in cells[2:])))
     first = next(iter(data["rounds"][0]))
-    whole = [found[first]["extract"]["all"] for found in data["rounds"]]
-    share = sum(found["mask"] for found in whole) / sum(found["seconds"] for found in whole)
+    whole = [results[first]["extract"]["all"] for results in data["rounds"]]
+    share = sum(results["mask"] for results in whole) / sum(results["seconds"] for results in whole)
     text = (
         f"All engines run SmolLM2-135M-Instruct from the same GGUF file, on {data['threads']} threads, greedily. "
         f"*Decoding* writes {data['tokens']} tokens after a prompt of 60, excluding the prompt's forward pass; x is "

@@ -219,8 +219,8 @@ def _serve(pipe: Any, name: str, arguments: tuple[Any, ...]) -> None:
         runner = RUNNERS[name](*arguments)
         pipe.send(runner.about)
         while True:
-            method, given = pipe.recv()
-            pipe.send(getattr(runner, method)(*given))
+            method, call_arguments = pipe.recv()
+            pipe.send(getattr(runner, method)(*call_arguments))
     except EOFError:
         return
     except Exception as error:

@@ -80,24 +80,24 @@ def load(path: Any, kind: dict[str, Any]) -> Callable[..., Any]:
     return make
 
 
-def answers(make: Callable[..., Any], asked: list[Any], how: str, options: dict[str, Any]) -> list[Any]:
+def answers(make: Callable[..., Any], requests: list[Any], how: str, options: dict[str, Any]) -> list[Any]:
     """The result of each request in these circumstances."""
-    groups = [asked[at : at + _GROUP] for at in range(0, len(asked), _GROUP)]
+    groups = [requests[at : at + _GROUP] for at in range(0, len(requests), _GROUP)]
     if how == "alone, nothing known":
-        results = [make().generate(prompt, **options) for prompt in asked]
+        results = [make().generate(prompt, **options) for prompt in requests]
     elif how == "its prefix known":
         engine = make()
-        for prompt in asked:
+        for prompt in requests:
             engine.generate(prompt, max_tokens=1)
-        results = [engine.generate(prompt, **options) for prompt in asked]
+        results = [engine.generate(prompt, **options) for prompt in requests]
     elif how == "its prompt in pieces of 7":
-        results = [make(token_budget=7).generate(prompt, **options) for prompt in asked]
+        results = [make(token_budget=7).generate(prompt, **options) for prompt in requests]
     elif how == "eight side by side":
         results = [result for group in groups for result in make().generate_batch(group, **options)]
     elif how == "eight, with prompts in pieces among them":
         results = [result for group in groups for result in make(token_budget=24).generate_batch(group, **options)]
     elif how == "with drafts":
-        results = [make().generate(prompt, drafts=4, **options) for prompt in asked]
+        results = [make().generate(prompt, drafts=4, **options) for prompt in requests]
     else:
         results, gave_way = [], 0
         for group in groups:
@@ -126,20 +126,20 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(name for name in KINDS if "," not in name))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    path, asked = find_weights(arguments.model), prompts(arguments.prompts)
-    print(f"| of {len(asked)}: greedy / sampled | " + " | ".join(CIRCUMSTANCES) + " |", flush=True)
+    path, requests = find_weights(arguments.model), prompts(arguments.prompts)
+    print(f"| of {len(requests)}: greedy / sampled | " + " | ".join(CIRCUMSTANCES) + " |", flush=True)
     for name in arguments.kinds.split(","):
         make, row = load(path, KINDS[name.replace("+", ", ")]), []
-        wanted = {
+        expected = {
             temperature: answers(
-                make, asked, "alone, nothing known", _OPTIONS | {"temperature": temperature, "seed": 1}
+                make, requests, "alone, nothing known", _OPTIONS | {"temperature": temperature, "seed": 1}
             )
             for temperature in (0.0, 1.0)
         }
         for how in CIRCUMSTANCES:
             same = [
-                sum(map(_same, answers(make, asked, how, _OPTIONS | {"temperature": temperature, "seed": 1}), want))
-                for temperature, want in wanted.items()
+                sum(map(_same, answers(make, requests, how, _OPTIONS | {"temperature": temperature, "seed": 1}), want))
+                for temperature, want in expected.items()
             ]
             row.append(" / ".join(map(str, same)))
         print(f"| {name} | " + " | ".join(row) + " |", flush=True)

@@ -70,8 +70,8 @@ class _RandomChoices:
 
 def measure(engine: Engine, tokens: Vocabulary, kind: str, count: int) -> tuple[float, float]:
     """Microseconds per sequence and full step, and per token of the outputs."""
-    asked = requests(tokens, count, [] if kind == "free" else schemas(256), _KINDS[kind], temperature=0.8)
-    start_all(engine, asked)
+    workload = requests(tokens, count, [] if kind == "free" else schemas(256), _KINDS[kind], temperature=0.8)
+    start_all(engine, workload)
     gc.collect()
     gc.freeze()  # as `guided serve` does
     scheduler, run, steps = engine.scheduler, Run(), list[float]()

@@ -30,7 +30,7 @@ from typing import Any, Final
 from benchmarks.end_to_end import find_weights
 from benchmarks.server_client import Reply, Served, ask, free_port, other_server, served
 from benchmarks.server_load import milliseconds
-from benchmarks.server_requests import Asked, schema_request
+from benchmarks.server_requests import LoadRequest, schema_request
 
 __all__ = ["measure_beside"]
 
@@ -47,28 +47,28 @@ def measure_beside(model: Path, other: str, *, requests: int, rounds: int, max_t
             "guided": stack.enter_context(served(str(model))),
             "llama.cpp": stack.enter_context(other_server(command, port, "llama.cpp")),
         }
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for number in range(rounds + 1):
             count = requests if number else 10
-            found.append({})
+            results.append({})
             for name, server in servers.items():
-                found[-1][name] = asyncio.run(_load(server, name, count, max_tokens, seed=number))
-                print(f"round {number} of {rounds}: {name}: {found[-1][name]}", file=sys.stderr, flush=True)
-    ratios = [each["guided"]["per minute"] / max(each["llama.cpp"]["per minute"], 0.01) for each in found[1:]]
+                results[-1][name] = asyncio.run(_load(server, name, count, max_tokens, seed=number))
+                print(f"round {number} of {rounds}: {name}: {results[-1][name]}", file=sys.stderr, flush=True)
+    ratios = [each["guided"]["per minute"] / max(each["llama.cpp"]["per minute"], 0.01) for each in results[1:]]
     return {
         "requests": requests,
         "max_tokens": max_tokens,
-        "rounds": found[1:],
+        "rounds": results[1:],
         "median ratio": round(median(ratios), 2),
     }
 
 
 async def _load(server: Served, dialect: str, requests: int, max_tokens: int, *, seed: int) -> dict[str, Any]:
     """The results of a server under an open load."""
-    rng, answers = random.Random(seed), list[tuple[Asked, Reply]]()
+    rng, answers = random.Random(seed), list[tuple[LoadRequest, Reply]]()
 
-    async def one(asked: Asked) -> None:
-        answers.append((asked, await ask(server.port, "/v1/chat/completions", asked.body)))
+    async def one(request: LoadRequest) -> None:
+        answers.append((request, await ask(server.port, "/v1/chat/completions", request.body)))
 
     begin = time.perf_counter()
     async with asyncio.timeout(_PATIENCE), asyncio.TaskGroup() as group:
@@ -76,9 +76,9 @@ async def _load(server: Served, dialect: str, requests: int, max_tokens: int, *,
             group.create_task(one(schema_request(number, max_tokens, dialect=dialect)))
             await asyncio.sleep(rng.expovariate(_RATE))
     seconds = time.perf_counter() - begin
-    right = [reply for asked, reply in answers if asked.verdict(reply) == "ok"]
+    right = [reply for request, reply in answers if request.verdict(reply) == "ok"]
     written = sum(reply.json()["usage"]["completion_tokens"] for reply in right)
-    verdicts = [asked.verdict(reply) for asked, reply in answers]
+    verdicts = [request.verdict(reply) for request, reply in answers]
     return {
         "per minute": round(60 * len(right) / seconds, 1),
         "right": len(right),

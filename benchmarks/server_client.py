@@ -155,21 +155,21 @@ def served(model: str, *options: str) -> Iterator[Served]:
     command = [sys.executable, "-m", "guided", "serve", model, "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            found = Served(process, _port_of(process), "guided")
-            threading.Thread(target=found.log.extend, args=(process.stderr,), daemon=True).start()
-            yield found
+            server = Served(process, _port_of(process), "guided")
+            threading.Thread(target=server.log.extend, args=(process.stderr,), daemon=True).start()
+            yield server
         finally:
             process.kill()
 
 
 def _port_of(process: subprocess.Popen[str]) -> int:
     assert process.stderr is not None
-    said = list[str]()
+    log = list[str]()
     for line in process.stderr:
-        said.append(line)
-        if found := re.search(r" at http://[^ /]*:(\d+)/v1", line):
-            return int(found[1])
-    raise RuntimeError(f"the server ended with {process.wait()}: {''.join(said)}")
+        log.append(line)
+        if match := re.search(r" at http://[^ /]*:(\d+)/v1", line):
+            return int(match[1])
+    raise RuntimeError(f"the server ended with {process.wait()}: {''.join(log)}")
 
 
 @contextmanager

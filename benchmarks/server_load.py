@@ -28,10 +28,10 @@ from typing import Any, Final
 
 from benchmarks.end_to_end import find_weights
 from benchmarks.server_client import Reply, Served, ask, served
-from benchmarks.server_requests import Asked, draw
+from benchmarks.server_requests import LoadRequest, draw
 from benchmarks.statistics import quantile
 
-__all__ = ["Seen", "milliseconds"]
+__all__ = ["LoadCounts", "milliseconds"]
 
 _ROUTE: Final = "/v1/chat/completions"
 _MAX_REFUSAL: Final = 0.05  # seconds
@@ -40,7 +40,7 @@ _MAX_GROWTH: Final = 48  # MiB
 
 
 @dataclass(slots=True)
-class Seen:
+class LoadCounts:
     """The results of a load.
 
     Attributes:
@@ -58,18 +58,18 @@ class Seen:
     refusals: list[float] = field(default_factory=list)
     memory: list[tuple[int, float]] = field(default_factory=list)
 
-    def add(self, asked: Asked, reply: Reply) -> None:
+    def add(self, request: LoadRequest, reply: Reply) -> None:
         """Count an answer."""
-        verdict = asked.verdict(reply)
-        self.outcomes[f"{asked.kind}: {verdict.split(':')[0]}"] += 1
+        verdict = request.verdict(reply)
+        self.outcomes[f"{request.kind}: {verdict.split(':')[0]}"] += 1
         if verdict.startswith(("WRONG", "LOST")):
-            self.wrong.append(f"{asked.kind}: {verdict}")
+            self.wrong.append(f"{request.kind}: {verdict}")
         if verdict == "overloaded":
             self.refusals.append(reply.seconds)
         if (
             verdict == "ok"
             and reply.headers.get("content-type", "").startswith("text/event-stream")
-            and not asked.pause
+            and not request.pause
         ):
             self.first.append(reply.times[0])
             self.between += [later - earlier for earlier, later in pairwise(reply.times)]
@@ -89,42 +89,42 @@ def milliseconds(values: list[float]) -> dict[str, float]:
     return {f"p{q}": round(1e3 * quantile(values, q / 100), 1) for q in (50, 90, 99, 100)} if values else {}
 
 
-async def _one(server: Served, asked: Asked, seen: Seen) -> None:
+async def _one(server: Served, request: LoadRequest, counts: LoadCounts) -> None:
     """Send a request, and judge its answer."""
     try:
-        reply = await ask(server.port, _ROUTE, asked.body, pause=asked.pause, leave_after=asked.leave_after)
+        reply = await ask(server.port, _ROUTE, request.body, pause=request.pause, leave_after=request.leave_after)
     except OSError as error:
-        seen.wrong.append(f"{asked.kind}: LOST: {error}")
+        counts.wrong.append(f"{request.kind}: LOST: {error}")
         return
-    seen.add(asked, reply)
+    counts.add(request, reply)
 
 
-async def _arrivals(server: Served, seen: Seen, *, requests: int, rate: float, rng: random.Random) -> float:
+async def _arrivals(server: Served, counts: LoadCounts, *, requests: int, rate: float, rng: random.Random) -> float:
     """Send an open load. Return the seconds until all requests are answered."""
     begin = time.monotonic()
-    watch = asyncio.create_task(_watch(server, seen, begin))
+    watch = asyncio.create_task(_watch(server, counts, begin))
     async with asyncio.TaskGroup() as group:
         for number in range(requests):
-            group.create_task(_one(server, draw(rng), seen))
+            group.create_task(_one(server, draw(rng), counts))
             await asyncio.sleep(rng.expovariate(rate))
             if number % 100 == 99:
-                print(f"{number + 1} of {requests}: {dict(seen.outcomes)}", file=sys.stderr, flush=True)
+                print(f"{number + 1} of {requests}: {dict(counts.outcomes)}", file=sys.stderr, flush=True)
     watch.cancel()
     return time.monotonic() - begin
 
 
-async def _watch(server: Served, seen: Seen, begin: float) -> None:
+async def _watch(server: Served, counts: LoadCounts, begin: float) -> None:
     while True:
-        seen.memory.append((round(time.monotonic() - begin), round(server.memory() / (1 << 20), 1)))
+        counts.memory.append((round(time.monotonic() - begin), round(server.memory() / (1 << 20), 1)))
         await asyncio.sleep(5)
 
 
-async def _burst(server: Served, seen: Seen, number: int, rng: random.Random) -> None:
+async def _burst(server: Served, counts: LoadCounts, number: int, rng: random.Random) -> None:
     """Send more requests than the server can queue, a hundred times as fast as it can answer them."""
-    mix = [asked for asked in (draw(rng) for _ in range(4 * number)) if asked.status == 200 and not asked.pause]
+    mix = [request for request in (draw(rng) for _ in range(4 * number)) if request.status == 200 and not request.pause]
     async with asyncio.TaskGroup() as group:
-        for asked in mix[:number]:
-            group.create_task(_one(server, asked, seen))
+        for request in mix[:number]:
+            group.create_task(_one(server, request, counts))
             await asyncio.sleep(rng.expovariate(_BURST_RATE))
 
 
@@ -139,33 +139,33 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("options", nargs="*", help="options of guided serve")
     args = parser.parse_args()
-    rng, seen, burst = random.Random(args.seed), Seen(), Seen()
+    rng, counts, burst = random.Random(args.seed), LoadCounts(), LoadCounts()
     model = args.model or str(find_weights(args.model))
     with served(model, "--max-queued-requests", str(args.room), *args.options) as server:
-        seconds = asyncio.run(_arrivals(server, seen, requests=args.requests, rate=args.rate, rng=rng))
+        seconds = asyncio.run(_arrivals(server, counts, requests=args.requests, rate=args.rate, rng=rng))
         asyncio.run(_burst(server, burst, args.burst, rng))
         code = server.stop()
-    refusals, answered = seen.refusals + burst.refusals, sum(seen.outcomes.values()) - len(seen.refusals)
+    refusals, answered = counts.refusals + burst.refusals, sum(counts.outcomes.values()) - len(counts.refusals)
     report: dict[str, Any] = {
         "seed": args.seed,
         "seconds": round(seconds),
         "requests": args.requests,
         "answered per minute": round(60 * answered / seconds, 1),
-        "outcomes": dict(sorted(seen.outcomes.items())),
+        "outcomes": dict(sorted(counts.outcomes.items())),
         "outcomes of the burst": dict(sorted(burst.outcomes.items())),
-        "ms to the first token": milliseconds(seen.first),
-        "ms between tokens": milliseconds(seen.between),
+        "ms to the first token": milliseconds(counts.first),
+        "ms between tokens": milliseconds(counts.between),
         "ms of a refusal for want of room": milliseconds(refusals),
-        "seconds, MiB": seen.memory[:: max(1, len(seen.memory) // 24)],
-        "grown MiB": round(seen.growth, 1),
+        "seconds, MiB": counts.memory[:: max(1, len(counts.memory) // 24)],
+        "grown MiB": round(counts.growth, 1),
         "exit code of the server": code,
         "lines in its log": len(server.log),
         "the last of them": [line.rstrip() for line in server.log][-5:],
-        "wrong or lost": (seen.wrong + burst.wrong)[:20],
+        "wrong or lost": (counts.wrong + burst.wrong)[:20],
     }
     print(json.dumps(report, indent=1))
     slow = bool(refusals) and max(refusals) > _MAX_REFUSAL
-    return int(bool(seen.wrong or burst.wrong or code or slow or seen.growth > _MAX_GROWTH))
+    return int(bool(counts.wrong or burst.wrong or code or slow or counts.growth > _MAX_GROWTH))
 
 
 if __name__ == "__main__":

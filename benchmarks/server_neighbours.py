@@ -71,7 +71,7 @@ class _Round:
 
 def measure_neighbours(model: str, load: Load, *, rounds: int) -> dict[str, Any]:
     """See the head."""
-    found, memory = [], 0
+    results, memory = [], 0
     with served(model) as server:
         for number in range(rounds + 1):  # the first round is a warm-up
             alone = asyncio.run(_round(server, load, others=0, seed=2 * number))
@@ -79,34 +79,36 @@ def measure_neighbours(model: str, load: Load, *, rounds: int) -> dict[str, Any]
             memory = max(memory, beside.memory)
             if number:
                 times = {"alone": milliseconds(alone.gaps), "beside": milliseconds(beside.gaps)}
-                found.append(times | {"others": {status: count for status, count in beside.statuses.items() if count}})
-    ratio = median(each["beside"]["p99"] / each["alone"]["p99"] for each in found)
+                results.append(
+                    times | {"others": {status: count for status, count in beside.statuses.items() if count}}
+                )
+    ratio = median(each["beside"]["p99"] / each["alone"]["p99"] for each in results)
     most = {"most memory in MiB": memory >> 20}
-    return {"streams": load.streams, "ms between pieces": found, "median ratio of p99": round(ratio, 2)} | most
+    return {"streams": load.streams, "ms between pieces": results, "median ratio of p99": round(ratio, 2)} | most
 
 
 async def _round(server: Served, load: Load, *, others: int, seed: int) -> _Round:
-    found = _Round()
+    result = _Round()
     await asyncio.sleep(_SETTLE)
     turn, rng = cycle(load.inputs), random.Random(seed)
     tasks = [
         asyncio.create_task(
-            _send_in_turn(server, turn, found.statuses)
+            _send_in_turn(server, turn, result.statuses)
             if load.inputs
-            else _others(server, random.Random(seed * 10 + at), found.statuses)
+            else _others(server, random.Random(seed * 10 + at), result.statuses)
         )
         for at in range(others)
     ]
-    tasks.append(asyncio.create_task(_watch_memory(server, found)))
+    tasks.append(asyncio.create_task(_watch_memory(server, result)))
     if load.inputs and others:
         await asyncio.sleep(_HEAD_START)
     for gaps in await asyncio.gather(*(_stream(server, load, rng.randrange(1 << 30)) for _ in range(load.streams))):
-        found.gaps += gaps
+        result.gaps += gaps
     for task in tasks:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    return found
+    return result
 
 
 async def _stream(server: Served, load: Load, seed: int) -> list[float]:

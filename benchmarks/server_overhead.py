@@ -53,12 +53,12 @@ def cost_of_log(lines: int) -> float:
     from guided.server.http.request_context import RequestContext
     from guided.server.settings import Settings
 
-    visit, settings, rounds = RequestContext("id", "POST", "/v1/completions"), Settings(log_format="json"), []
+    context, settings, rounds = RequestContext("id", "POST", "/v1/completions"), Settings(log_format="json"), []
     with contextlib.redirect_stderr(io.StringIO()):
         for _ in range(9):
             begin = time.perf_counter()
             for _ in range(lines):
-                write_line(settings, visit, [])
+                write_line(settings, context, [])
             rounds.append((time.perf_counter() - begin) / lines)
     return 1e6 * median(rounds)
 
@@ -71,7 +71,7 @@ def refusals(clients: int) -> dict[int, list[float]]:
     command = [sys.executable, "-m", "guided", "serve", "shakespeare", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        address = next(found[1] for line in process.stderr if (found := re.search(r" at (http://\S+)/v1", line)))
+        address = next(results[1] for line in process.stderr if (results := re.search(r" at (http://\S+)/v1", line)))
         over = threading.Event()
 
         def ask() -> None:
@@ -82,25 +82,25 @@ def refusals(clients: int) -> dict[int, list[float]]:
         askers = [threading.Thread(target=ask) for _ in range(clients + 1)]  # one of the requests waits
         for asker in askers:
             asker.start()
-        found = {size: asyncio.run(_refused(address, size)) for size in _SIZES}
+        results = {size: asyncio.run(_refused(address, size)) for size in _SIZES}
         over.set()
         for asker in askers:
             asker.join()
         process.terminate()
-    return found
+    return results
 
 
 async def _refused(address: str, size: int) -> list[float]:
     import httpx
 
-    found, body = [], json.dumps({"prompt": "x" * size}).encode()
+    times, body = [], json.dumps({"prompt": "x" * size}).encode()
     async with httpx.AsyncClient(timeout=60) as http:
-        while len(found) < _REFUSALS:
+        while len(times) < _REFUSALS:
             begin = time.perf_counter()
             answer = await http.post(f"{address}/v1/completions", content=body)
             if answer.status_code == 503:
-                found.append(1e3 * (time.perf_counter() - begin))
-    return found
+                times.append(1e3 * (time.perf_counter() - begin))
+    return times
 
 
 def main() -> None:
@@ -108,14 +108,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--clients", type=int, default=8)
-    given: Any = parser.parse_args()
-    print(f"metrics: {cost_of_metrics(given.events):.1f} us for an event of an output")
-    print(f"log: {cost_of_log(given.events):.1f} us for a request")
-    for size, taken in refusals(given.clients).items():
-        taken.sort()
-        at = {name: taken[int(part * (len(taken) - 1))] for name, part in (("p50", 0.5), ("p99", 0.99), ("longest", 1))}
+    arguments: Any = parser.parse_args()
+    print(f"metrics: {cost_of_metrics(arguments.events):.1f} us for an event of an output")
+    print(f"log: {cost_of_log(arguments.events):.1f} us for a request")
+    for size, times in refusals(arguments.clients).items():
+        times.sort()
+        at = {name: times[int(part * (len(times) - 1))] for name, part in (("p50", 0.5), ("p99", 0.99), ("longest", 1))}
         shown = ", ".join(f"{name} {value:.1f} ms" for name, value in at.items())
-        print(f"{len(taken)} refusals of a body of {size} bytes: {shown}")
+        print(f"{len(times)} refusals of a body of {size} bytes: {shown}")
 
 
 if __name__ == "__main__":

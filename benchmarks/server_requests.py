@@ -20,7 +20,7 @@ from lark import Lark
 from benchmarks.extraction import INSTRUCTIONS, TASKS
 from benchmarks.server_client import Reply
 
-__all__ = ["Asked", "draw", "schema_request"]
+__all__ = ["LoadRequest", "draw", "schema_request"]
 
 _PATTERN = r"[A-Z][a-z]{2,12}( [A-Z][a-z]{2,12}){1,3}"
 _CHOICES = ["positive", "negative", "neutral", "mixed"]
@@ -43,7 +43,7 @@ _REFUSED: list[tuple[dict[str, Any] | bytes, int]] = [
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LoadRequest:
     """A request.
 
     Attributes:
@@ -82,26 +82,26 @@ class Asked:
         return f"WRONG: {wrong}" if wrong else "ok"
 
 
-def draw(rng: random.Random) -> Asked:
+def draw(rng: random.Random) -> LoadRequest:
     """A random request of the mix."""
     chance = rng.random()
     message, schema = rng.choice(TASKS)
     if chance < 0.08:
         extra, status = rng.choice(_REFUSED)
         body = extra if isinstance(extra, bytes) else _body(message, rng) | extra
-        return Asked("refused", body, status=status)
+        return LoadRequest("refused", body, status=status)
     kind, field, judge = _constraint(schema, rng)
     body = _body(message, rng) | field
     if rng.random() < 0.6 or chance < 0.2:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if chance < 0.14:
-        return Asked(f"{kind}, slow", body, judge, pause=0.1)
+        return LoadRequest(f"{kind}, slow", body, judge, pause=0.1)
     if chance < 0.2:
-        return Asked(f"{kind}, leaves", body, judge, leave_after=rng.randint(1, 8))
-    return Asked(f"{kind}, {'stream' if 'stream' in body else 'whole'}", body, judge)
+        return LoadRequest(f"{kind}, leaves", body, judge, leave_after=rng.randint(1, 8))
+    return LoadRequest(f"{kind}, {'stream' if 'stream' in body else 'whole'}", body, judge)
 
 
-def schema_request(number: int, max_tokens: int, *, dialect: str) -> Asked:
+def schema_request(number: int, max_tokens: int, *, dialect: str) -> LoadRequest:
     """A greedy request under a JSON Schema, without streaming. `dialect`: "guided" or "llama.cpp", which use different
     fields.
     """
@@ -110,7 +110,7 @@ def schema_request(number: int, max_tokens: int, *, dialect: str) -> Asked:
     if dialect == "llama.cpp":
         format = {"type": "json_object", "schema": schema}
     body = {"messages": _messages(message), "temperature": 0, "max_tokens": max_tokens, "response_format": format}
-    return Asked("json_schema", body, lambda text: _judge_schema(text, schema))
+    return LoadRequest("json_schema", body, lambda text: _judge_schema(text, schema))
 
 
 def _messages(message: str) -> list[dict[str, str]]:

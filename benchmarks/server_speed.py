@@ -40,7 +40,7 @@ def measure_server_speed(
     vocabulary = Vocabulary.from_gguf(model)
     prompts = [vocabulary.encode(prompt) for prompt in _PROMPTS]
     engine = Process("guided", model, threads, "auto")
-    found = list[tuple[float, float]]()
+    speeds = list[tuple[float, float]]()
     try:
         with served(str(model), "--threads", str(threads), "--stream-interval", str(interval)) as server:
             for number in range(rounds + 1):
@@ -49,16 +49,16 @@ def measure_server_speed(
                     asyncio.run(_streamed(server, prompts, tokens, wake_at)),
                 )
                 if number:
-                    found.append(pair)
+                    speeds.append(pair)
     finally:
         engine.close()
     return {
         "threads": threads,
         "stream interval": interval,
         "client is woken at bytes": wake_at,
-        "engine tokens/s": [round(mine, 1) for mine, _ in found],
-        "server tokens/s": [round(its, 1) for _, its in found],
-        "median overhead": round(1 - median(its / mine for mine, its in found), 4),
+        "engine tokens/s": [round(mine, 1) for mine, _ in speeds],
+        "server tokens/s": [round(its, 1) for _, its in speeds],
+        "median overhead": round(1 - median(its / mine for mine, its in speeds), 4),
     }
 
 

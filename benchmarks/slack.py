@@ -25,21 +25,23 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def find_schemas(given: str | None = None) -> Path:
-    """The folder: `given`, or `maskbench` below $GUIDED_ASSETS or below a folder `shared` beside the repository.
+def find_schemas(location: str | None = None) -> Path:
+    """The folder: `location`, or `maskbench` below $GUIDED_ASSETS or below a folder `shared` beside the repository.
 
     Raises:
         FileNotFoundError: there is no such folder.
     """
-    if given:
-        roots = [Path(given)]
+    if location:
+        roots = [Path(location)]
     else:
         beside = [os.environ.get("GUIDED_ASSETS"), ROOT.parent / "shared"]
         roots = [path for root in beside if root for path in Path(root).rglob("maskbench")]
     for root in roots:
         if root.is_dir() and next(root.glob("*.json"), None):
             return root
-    raise FileNotFoundError(f"no schemas{f' in {given}' if given else ''}: pass --schemas with MaskBench's data folder")
+    raise FileNotFoundError(
+        f"no schemas{f' in {location}' if location else ''}: pass --schemas with MaskBench's data folder"
+    )
 
 
 def measure_slack(vocabulary: Path, schemas: Path, *, count: int, seconds: float, seed: int = 5) -> dict[str, Any]:
@@ -55,26 +57,26 @@ def measure_slack(vocabulary: Path, schemas: Path, *, count: int, seconds: float
 
 def _one_way(worker: Worker, files: list[Path], options: dict[str, Any], count: int, seconds: float) -> dict[str, Any]:
     slacks: Counter[int] = Counter()
-    refused = trivial = cut_off = tried = 0
+    refused = trivial = cut_off = attempts = 0
     largest = 0
     for file in files:
-        if tried == count:
+        if attempts == count:
             break
         schema = json.dumps(json.loads(file.read_text(encoding="utf-8"))["schema"])
-        got = worker.call("slack", schema, options, seconds, limit=20 * seconds + 120)
-        if isinstance(got, Failure):
+        result = worker.call("slack", schema, options, seconds, limit=20 * seconds + 120)
+        if isinstance(result, Failure):
             refused += 1
-        elif got["bound"] <= 2:
+        elif result["bound"] <= 2:
             trivial += 1
         else:
-            tried += 1
-            largest = max(largest, got["bound"])
-            if got["exact"] is None:
+            attempts += 1
+            largest = max(largest, result["bound"])
+            if result["exact"] is None:
                 cut_off += 1
             else:
-                slacks[got["bound"] - got["exact"]] += 1
+                slacks[result["bound"] - result["exact"]] += 1
     return {
-        "schemas": tried,
+        "schemas": attempts,
         "slacks": dict(sorted(slacks.items())),
         "cut_off": cut_off,
         "refused": refused,

@@ -24,12 +24,14 @@ def measure_nesting(vocabulary: Path) -> list[dict[str, Any]]:
         for depth in DEPTHS:
             with Worker(engine, vocabulary, limit=60) as worker:
                 worker.call("warm", WARM_UP)
-                got = worker.call("nest", NESTED_ARRAYS, depth, limit=30)
+                result = worker.call("nest", NESTED_ARRAYS, depth, limit=30)
             row: dict[str, Any] = {"engine": engine, "depth": depth}
-            if isinstance(got, Failure):
-                out.append(row | {"failure": got.reason})
+            if isinstance(result, Failure):
+                out.append(row | {"failure": result.reason})
                 break
-            out.append(row | {"in": got["in"] / depth / 1e3, "out": got["out"] / depth / 1e3, "bytes": got["bytes"]})
+            out.append(
+                row | {"in": result["in"] / depth / 1e3, "out": result["out"] / depth / 1e3, "bytes": result["bytes"]}
+            )
     return out
 
 
@@ -43,11 +45,11 @@ def measure_budgets(vocabulary: Path, *, repeats: int) -> dict[str, Any]:
             worker.call("recompile", "order", "json_schema", schema)
             whole: dict[str, list[int]] = {}
             for text in instances:
-                got = worker.call("budgets", "order", text, SLACKS)
-                if isinstance(got, Failure):
-                    raise RuntimeError(got.reason)
-                slacks = {f"slack {slack}": times for slack, times in got.pop("slack").items()}
-                for kind, times in (got | slacks).items():
+                result = worker.call("budgets", "order", text, SLACKS)
+                if isinstance(result, Failure):
+                    raise RuntimeError(result.reason)
+                slacks = {f"slack {slack}": times for slack, times in result.pop("slack").items()}
+                for kind, times in (result | slacks).items():
                     whole.setdefault(kind, []).extend(times)
             for kind, times in whole.items():
                 kinds.setdefault(kind, []).append(times)

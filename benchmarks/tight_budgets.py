@@ -29,7 +29,7 @@ def measure_tight_budgets(weights: Path, *, seeds: int = SEEDS) -> dict[str, Any
 
     engine = guided.Engine.from_pretrained(weights)
     grammars = [guided.matching.constraint.compile_constraint(engine.compiler, schema) for _, schema in TASKS]
-    least = [guided.GrammarMatcher(grammar).min_tokens_to_finish() for grammar in grammars]
+    minima = [guided.GrammarMatcher(grammar).min_tokens_to_finish() for grammar in grammars]
 
     def right(times: float | None, ramp: float, temperature: float, seed: int) -> int:
         requests = [
@@ -43,14 +43,14 @@ def measure_tight_budgets(weights: Path, *, seeds: int = SEEDS) -> dict[str, Any
                     "budget_ramp": ramp,
                 },
             )
-            for (text, _), grammar, needed in zip(TASKS, grammars, least, strict=True)
+            for (text, _), grammar, needed in zip(TASKS, grammars, minima, strict=True)
         ]
-        found = 0
+        right_count = 0
         for at, answer in engine.generate_each(requests):
             if isinstance(answer, Exception):
                 raise answer
-            found += count(ANSWERS[at], json.loads(answer[0].text))[0]
-        return found
+            right_count += count(ANSWERS[at], json.loads(answer[0].text))[0]
+        return right_count
 
     rows = []
     for times in TIMES:
@@ -62,15 +62,15 @@ def measure_tight_budgets(weights: Path, *, seeds: int = SEEDS) -> dict[str, Any
     return {"rows": rows, "fields": sum(count(answer, None)[1] for answer in ANSWERS), "seeds": seeds}
 
 
-def count(wanted: Any, found: Any) -> tuple[int, int]:
+def count(expected: Any, actual: Any) -> tuple[int, int]:
     """The number of right fields, and of all fields. A tuple lists alternative answers."""
-    if isinstance(wanted, dict):
-        parts = [count(part, found.get(name) if isinstance(found, dict) else None) for name, part in wanted.items()]
-    elif isinstance(wanted, list):
-        items = found if isinstance(found, list) else []
-        parts = [count(part, items[at] if at < len(items) else None) for at, part in enumerate(wanted)]
+    if isinstance(expected, dict):
+        parts = [count(part, actual.get(name) if isinstance(actual, dict) else None) for name, part in expected.items()]
+    elif isinstance(expected, list):
+        items = actual if isinstance(actual, list) else []
+        parts = [count(part, items[at] if at < len(items) else None) for at, part in enumerate(expected)]
     else:
-        value = found.lower().strip(" .") if isinstance(found, str) else found
-        answers = wanted if isinstance(wanted, tuple) else (wanted,)
+        value = actual.lower().strip(" .") if isinstance(actual, str) else actual
+        answers = expected if isinstance(expected, tuple) else (expected,)
         return int(any(type(value) is type(answer) and value == answer for answer in answers)), 1
     return sum(right for right, _ in parts), sum(all_ for _, all_ in parts)

@@ -90,7 +90,7 @@ def main() -> None:
                 )  # fmt: skip
                 if turn:
                     times[kind].append(time.perf_counter() - begin)
-        speed = {kind: batch * _TOKENS / median(taken) for kind, taken in times.items()}
+        speed = {kind: batch * _TOKENS / median(seconds) for kind, seconds in times.items()}
         ratio = {
             kind: median(free / own for free, own in zip(times["free"], times[kind], strict=True)) for kind in kinds
         }

@@ -254,8 +254,8 @@ def _patterns() -> list[Workload]:
     ]
 
 
-def _array(items: dict[str, Any], least: int) -> str:
-    return json.dumps({"type": "array", "items": items, "minItems": least, "maxItems": 10_000})
+def _array(items: dict[str, Any], min_items: int) -> str:
+    return json.dumps({"type": "array", "items": items, "minItems": min_items, "maxItems": 10_000})
 
 
 PATTERNS = _patterns()

@@ -84,8 +84,8 @@ def main() -> int:
         engine = guided.Engine.from_pretrained(arguments.model)
     except guided.GuidedError as error:  # for example, the model cannot be fetched
         parser.exit(2, f"{parser.prog}: {error}\n")
-    took = time.perf_counter() - start
-    note(f"{arguments.model}, loaded in {took:.1f} s; PyTorch runs on {arguments.threads} thread(s)")
+    seconds = time.perf_counter() - start
+    note(f"{arguments.model}, loaded in {seconds:.1f} s; PyTorch runs on {arguments.threads} thread(s)")
 
     heading("the e-mail")
     print(MAIL.rstrip())
@@ -95,15 +95,15 @@ def main() -> int:
     heading("the same model and budget, under a nested JSON Schema")
     record = run(engine, "JSON Schema", ASK_RECORD, SCHEMA, BUDGET, jsonschema_says)
     compare(record.result)
-    least = guided.GrammarMatcher(compiled(engine)).min_tokens_to_finish()
-    heading(f"with a third of the budget, {BUDGET // 3} tokens (no valid record has fewer than {least})")
-    third = run(engine, "a third of it", ASK_RECORD, SCHEMA, BUDGET // 3, jsonschema_says)
-    bound, choices = third.result.budget_bound, len(third.result.removed_log_masses)
-    print(f"\n{third.verdict}; at {bound.steps} of {choices} choices the budget held back what the schema allows")
+    minimum = guided.GrammarMatcher(compiled(engine)).min_tokens_to_finish()
+    heading(f"with a third of the budget, {BUDGET // 3} tokens (no valid record has fewer than {minimum})")
+    short = run(engine, "a third of it", ASK_RECORD, SCHEMA, BUDGET // 3, jsonschema_says)
+    bound, choices = short.result.budget_bound, len(short.result.removed_log_masses)
+    print(f"\n{short.verdict}; at {bound.steps} of {choices} choices the budget removed tokens that the schema allows")
     heading(f"by when? An answer that matches {DATE}")
     date = run(engine, "regex", ASK_DATE, DATE, 20, re_says)
-    table([free, record, third, date])
-    return 0 if all(run.good for run in (record, third, date)) else 1
+    table([free, record, short, date])
+    return 0 if all(run.good for run in (record, short, date)) else 1
 
 
 def compiled(engine: guided.Engine) -> guided.CompiledGrammar:
@@ -133,13 +133,13 @@ def run(
 
 def compare(result: Result) -> None:
     """Print each field of the record next to its value in the e-mail."""
-    found = dict(fields(result.value))
-    rows = [(path, told, found.pop(path, "")) for path, told in fields(WANTED)]
-    rows += [(path, "", value) for path, value in found.items()]
+    values = dict(fields(result.value))
+    rows = [(path, expected, values.pop(path, "")) for path, expected in fields(WANTED)]
+    rows += [(path, "", value) for path, value in values.items()]
     print(f"\n{'field':20} {'what the e-mail says':28} the record")
-    for path, told, value in rows:
-        print(f"{path:20} {told:28} {value}{'' if is_right(told, value) else '   WRONG'}")
-    print(f"{sum(is_right(told, value) for _, told, value in rows)} of {len(rows)} fields are right")
+    for path, expected, value in rows:
+        print(f"{path:20} {expected:28} {value}{'' if is_right(expected, value) else '   WRONG'}")
+    print(f"{sum(is_right(expected, value) for _, expected, value in rows)} of {len(rows)} fields are right")
 
 
 def fields(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -152,9 +152,9 @@ def fields(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from fields(part, f"{path}.{name}" if path else str(name))
 
 
-def is_right(told: str, value: str) -> bool:
+def is_right(expected: str, value: str) -> bool:
     """Whether a field has the value in the e-mail, ignoring case."""
-    return told.lower() == value.lower()
+    return expected.lower() == value.lower()
 
 
 def jsonschema_says(text: str) -> tuple[str, bool]:

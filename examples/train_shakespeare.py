@@ -29,15 +29,15 @@ END = "<|endoftext|>"
 
 def parameters(model: GPT) -> dict[str, Tensor]:
     """All weights by their names in transformers. Matrices have the shape (out, in)."""
-    found = {"wte.weight": model.embedding, "wpe.weight": model.position_embedding}
+    tensors = {"wte.weight": model.embedding, "wpe.weight": model.position_embedding}
     parts = {"ln_f": model.norm}
     for i, layer in enumerate(model.layers):
         names = {"ln_1": layer.attention_norm, "attn.c_attn": layer.qkv, "attn.c_proj": layer.output}
         names |= {"ln_2": layer.ffn_norm, "mlp.c_fc": layer.up, "mlp.c_proj": layer.down}
         parts |= {f"h.{i}.{name}": affine for name, affine in names.items()}
     for name, (weight, bias) in parts.items():
-        found |= {f"{name}.weight": weight, f"{name}.bias": bias}
-    return found
+        tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    return tensors
 
 
 def loss_of(model: GPT, batch: Tensor) -> Tensor:
@@ -83,9 +83,9 @@ def train(model: GPT, text: Tensor, steps: int, batch: int, rate: float, keep: C
     optimiser = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.99))
     cut, generator, start = len(text) * 9 // 10, torch.Generator().manual_seed(1), time.perf_counter()
     for step in range(steps):
-        warm, done = min(1.0, (step + 1) / 100), step / steps
+        warm, progress = min(1.0, (step + 1) / 100), step / steps
         for group in optimiser.param_groups:
-            group["lr"] = rate * warm * (0.05 + 0.95 * (1 + math.cos(math.pi * done)) / 2)
+            group["lr"] = rate * warm * (0.05 + 0.95 * (1 + math.cos(math.pi * progress)) / 2)
         loss = loss_of(model, windows(text[:cut], batch, model.config.context, generator))
         optimiser.zero_grad()
         loss.backward()
@@ -156,10 +156,10 @@ def read_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 def read_text(path: Path, context: int) -> bytes:
     """The text. ValueError if a tenth of it, which is for validation, is not longer than the context."""
-    data, least = path.read_bytes(), 10 * context + 1
-    if len(data) < least:
+    data, minimum = path.read_bytes(), 10 * context + 1
+    if len(data) < minimum:
         hint = "use a longer text, or a smaller --context"
-        raise ValueError(f"{path} has {len(data)} bytes, but a context of {context} needs {least:,} or more: {hint}")
+        raise ValueError(f"{path} has {len(data)} bytes, but a context of {context} needs {minimum:,} or more: {hint}")
     return data
 
 

@@ -39,16 +39,16 @@ def main() -> None:
     from vllm.sampling_params import StructuredOutputsParams
 
     llm = LLM(sys.argv[1], structured_outputs_config={"backend": "outlines"}, max_model_len=1024, enforce_eager=True)
-    asked = {
+    requests = {
         "Who was Ada Lovelace?": StructuredOutputsParams(json=PERSON),
         "When was the Moon landing?": StructuredOutputsParams(regex=r"[A-Z][a-z]+ \d{1,2}, \d{4}"),
         "Store Ada Lovelace.": StructuredOutputsParams(structural_tag=json.dumps(CALL)),
     }
     params = [
-        SamplingParams(max_tokens=48, temperature=0.7, seed=1, structured_outputs=each) for each in asked.values()
+        SamplingParams(max_tokens=48, temperature=0.7, seed=1, structured_outputs=each) for each in requests.values()
     ]
-    outputs = llm.chat([[{"role": "user", "content": question}] for question in asked], params)
-    for question, output in zip(asked, outputs, strict=True):
+    outputs = llm.chat([[{"role": "user", "content": question}] for question in requests], params)
+    for question, output in zip(requests, outputs, strict=True):
         answer = output.outputs[0]
         print(f"{question}\n  {answer.text}  ({len(answer.token_ids)} tokens, {answer.finish_reason})")
 

@@ -31,6 +31,7 @@ __all__ = [
     "brief",
     "fields_of",
     "find_caller",
+    "format_count",
     "marked_line",
     "short",
     "warn_about",
@@ -101,6 +102,11 @@ def _restore(kind: type[GuidedError], args: tuple[Any, ...], attributes: dict[st
 def short(text: str, max_length: int = 40) -> str:
     """A string in quotes, for a `repr`. A string of more than `max_length` characters is cut, and ends with "..."."""
     return repr(text if len(text) <= max_length else text[: max_length - 3] + "...")
+
+
+def format_count(count: int, noun: str) -> str:
+    """A count with its noun, in the plural unless the count is 1: "1 token", "1,200 tokens"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def brief(value: object, max_length: int = 60) -> str:
@@ -227,10 +233,10 @@ class LimitExceeded(GuidedError):
 
 
 def _format_number(number: float) -> str:
-    """A count with all its digits (up to 10**40), or a time with three digits."""
+    """A count with all its digits (up to 10**40) and separators of thousands, or a time with three digits."""
     if number > 10**40:
         return "more than 10**40"
-    return str(int(number)) if number == int(number) else f"{number:.3g}"
+    return f"{int(number):,}" if number == int(number) else f"{number:.3g}"
 
 
 class ModelFileError(GuidedError):
@@ -269,8 +275,8 @@ class BudgetError(GuidedError, ValueError):
             f"the budget is {given}" if requested is None else f"the model's context leaves {given} after the prompt"
         )
         self.is_exact = is_exact or needed <= 1
-        count = f"{needed} {'token' if needed == 1 else 'tokens'}"
-        super().__init__(f"the shortest {'' if self.is_exact else 'known '}completion has {count}, but {budget}")
+        known = "" if self.is_exact else "known "
+        super().__init__(f"the shortest {known}completion has {format_count(needed, 'token')}, but {budget}")
 
     @property
     def asked(self) -> int | None:
@@ -300,11 +306,12 @@ class OptionError(GuidedError, ValueError):
 
     Attributes:
         option: the name of the option; None if unknown, or if several options are at fault.
+        hint: which values are accepted; "" if the message says so, or if there is no advice.
     """
 
-    def __init__(self, message: str, *, option: str | None = None) -> None:
+    def __init__(self, message: str, *, option: str | None = None, hint: str = "") -> None:
         super().__init__(message)
-        self.option = option
+        self.option, self.hint = option, hint
 
 
 class ToolError(GuidedError):

@@ -63,7 +63,9 @@ def _describe_unknown(function: str, name: str, known_names: list[str], advice: 
     if not advice:
         advice = find_closest_name(name, known_names)
     hint = "" if not advice else f"did you mean {advice!r}? " if advice in known_names else f"{advice}. "
-    options_text = f"The options are {', '.join(known_names)}." if known_names else "It takes no options."
+    options_text = f"the options are {', '.join(known_names)}" if known_names else "it takes no options"
+    if hint:
+        options_text = f"{options_text[0].upper()}{options_text[1:]}."
     return f"{function}() has no option {brief(name)}: {hint}{options_text}"
 
 

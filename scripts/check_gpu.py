@@ -44,25 +44,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the figures to docs/inside/gpu.md")
     parser.add_argument("--dry", action="store_true", help="run on the CPU, with small sizes")
     parser.add_argument("--child", choices=LIMITS, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    out = Path(given.out)
-    if given.child:
-        return run_part(given.child, out, dry=given.dry)
-    if not given.dry and not has_gpu():
+    options = parser.parse_args(arguments)
+    out = Path(options.out)
+    if options.child:
+        return run_part(options.child, out, dry=options.dry)
+    if not options.dry and not has_gpu():
         print(NO_GPU, file=sys.stderr)
         return 2
     out.mkdir(parents=True, exist_ok=True)
-    for part in given.part or LIMITS:
-        start_part(part, out, dry=given.dry)
-    found = {part: json.loads((out / f"{part}.json").read_text("utf-8")) for part in given.part or LIMITS}
-    summary = {"versions": versions(), "dry": given.dry, "parts": found}
+    for part in options.part or LIMITS:
+        start_part(part, out, dry=options.dry)
+    results = {part: json.loads((out / f"{part}.json").read_text("utf-8")) for part in options.part or LIMITS}
+    summary = {"versions": versions(), "dry": options.dry, "parts": results}
     (out / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
-    print(table(found), flush=True)
-    if given.write:
+    print(table(results), flush=True)
+    if options.write:
         from scripts.gpu.page import write_page
 
         print(f"written: {write_page(out, ROOT / 'docs' / 'inside' / 'gpu.md')}")
-    return int(any(state(part) != "ok" for part in found.values()))
+    return int(any(state(part) != "ok" for part in results.values()))
 
 
 def has_gpu() -> bool:
@@ -115,13 +115,13 @@ def state(part: dict[str, Any]) -> str:
     return f"{failed} failed" if failed else "ok"
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
+def table(results: dict[str, dict[str, Any]]) -> str:
     """A table of the parts, and the failed checks."""
     lines = ["", f"{'part':<12}{'seconds':>9}{'checks':>8}{'figures':>9}  state"]
-    for name, part in found.items():
+    for name, part in results.items():
         numbers = f"{part.get('seconds', 0):>9.1f}{len(part['checks']):>8}{len(part['figures']):>9}"
         lines.append(f"{name:<12}{numbers}  {state(part)}")
-    for name, part in found.items():
+    for name, part in results.items():
         lines += [f"FAILED {name}: {c['name']}: {c['said']}" for c in part["checks"] if not c["holds"]]
     return "\n".join(lines)
 

@@ -64,16 +64,16 @@ def is_match(pattern: str) -> Callable[[str], None]:
 
 
 def is_compact(text: str) -> None:
-    """Return a judge of JSON without white space."""
+    """Return a judge of JSON without whitespace."""
     value = json.loads(text)
     jsonschema.validate(value, PERSON)
     assert text == json.dumps(value, separators=(",", ":"), ensure_ascii=False), text
 
 
-def has_calls(text: str, least: int) -> None:
+def has_calls(text: str, minimum: int) -> None:
     """Return a judge of structural tags."""
     parts = re.split(r"<call>(.*?)</call>", text, flags=re.DOTALL)
-    assert "<call>" not in "".join(parts[::2]) and len(parts) // 2 >= least, text
+    assert "<call>" not in "".join(parts[::2]) and len(parts) // 2 >= minimum, text
     for content in parts[1::2]:
         jsonschema.validate(json.loads(content), PERSON)
 
@@ -154,24 +154,24 @@ def answers(
     """Send one batch: for each case and budget, a greedy request and one with each seed. `greedily`: all are greedy."""
     from vllm import SamplingParams
 
-    asked = [(case, budget, seed) for case, budget, seed in product(CASES, budgets, (None, *seeds))]
+    requests = [(case, budget, seed) for case, budget, seed in product(CASES, budgets, (None, *seeds))]
     params = [
         SamplingParams(
             max_tokens=budget, temperature=0.0 if greedily or seed is None else 1.3, seed=seed, **make(CASES[case][0])
         )
-        for case, budget, seed in asked
+        for case, budget, seed in requests
     ]
-    messages = [[{"role": "user", "content": f"{PROMPT} {number}"}] for number in range(len(asked))]
-    for key, output in zip(asked, llm.chat(messages, params, use_tqdm=False), strict=True):
+    messages = [[{"role": "user", "content": f"{PROMPT} {number}"}] for number in range(len(requests))]
+    for key, output in zip(requests, llm.chat(messages, params, use_tqdm=False), strict=True):
         answer = output.outputs[0]
         report.judged(key[0], answer.text, answer.finish_reason, len(answer.token_ids), key[1])
 
 
-def structured(given: dict[str, Any]) -> dict[str, Any]:
+def structured(outputs: dict[str, Any]) -> dict[str, Any]:
     """The fields of `SamplingParams` for the backend."""
     from vllm.sampling_params import StructuredOutputsParams
 
-    return {"structured_outputs": StructuredOutputsParams(**given)}
+    return {"structured_outputs": StructuredOutputsParams(**outputs)}
 
 
 def backend(folder: str) -> None:
@@ -182,11 +182,11 @@ def backend(folder: str) -> None:
     llm = llm_of(folder, structured_outputs_config=OUTLINES, logprobs_mode="processed_logits", max_logprobs=-1)
     report = Report("backend")
     answers(llm, structured, report)
-    for case, (given, said) in WRONG.items():
+    for case, (specification, message) in WRONG.items():
         try:
-            llm.generate("x", SamplingParams(max_tokens=30, **structured(given)), use_tqdm=False)
+            llm.generate("x", SamplingParams(max_tokens=30, **structured(specification)), use_tqdm=False)
         except VLLMValidationError as error:
-            assert said in str(error), (case, str(error))
+            assert message in str(error), (case, str(error))
         else:
             raise AssertionError(f"{case} was not refused")
     params = SamplingParams(max_tokens=40, **structured({"json": PERSON}))
@@ -209,10 +209,10 @@ def same_masks(llm: Any) -> int:
     compiler = guided.GrammarCompiler(guided.Vocabulary.from_huggingface(tokenizer))
     row = guided.allocate_token_bitmask(1, compiler.vocabulary.size)
     for case in ("json", "regex", "structural tag"):
-        given, budget = CASES[case][0], 40
-        params = SamplingParams(max_tokens=budget, temperature=1.0, seed=5, logprobs=-1, **structured(given))
+        specification, budget = CASES[case][0], 40
+        params = SamplingParams(max_tokens=budget, temperature=1.0, seed=5, logprobs=-1, **structured(specification))
         answer = llm.generate("x", params, use_tqdm=False)[0].outputs[0]
-        matcher = guided.GrammarMatcher(Specification.from_fields(given).compile(compiler))
+        matcher = guided.GrammarMatcher(Specification.from_fields(specification).compile(compiler))
         for token, logits in zip(answer.token_ids, answer.logprobs, strict=True):
             matcher.fill_next_token_bitmask(row, max_tokens=budget - matcher.steps)
             left = {id for id, entry in logits.items() if entry.logprob != float("-inf")}
@@ -236,9 +236,9 @@ def speculation(folder: str) -> None:
 
 def accepted_drafts(llm: Any) -> str:
     """The number of accepted drafts. Raises AssertionError if it is zero."""
-    found = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
-    drafted, accepted = (found.get(f"vllm:spec_decode_num_{name}_tokens", 0) for name in ("draft", "accepted"))
-    assert accepted > 0, found
+    metrics = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
+    drafted, accepted = (metrics.get(f"vllm:spec_decode_num_{name}_tokens", 0) for name in ("draft", "accepted"))
+    assert accepted > 0, metrics
     return f"; {accepted:.0f} of {drafted:.0f} drafts accepted"
 
 
@@ -268,13 +268,13 @@ def reasoning(folder: str) -> None:
     with thinking(folder) as copy:
         config = {**OUTLINES, "reasoning_parser": "deepseek_r1"}
         llm, report, longest = llm_of(copy, structured_outputs_config=config), Report("reasoning"), 0
-        asked = [(case, seed) for case, seed in product(CASES, range(8))]
+        requests = [(case, seed) for case, seed in product(CASES, range(8))]
         params = [
             SamplingParams(max_tokens=64, seed=seed, logit_bias={THOUGHT: 16}, **structured(CASES[case][0]))
-            for case, seed in asked
+            for case, seed in requests
         ]
-        messages = [[{"role": "user", "content": f"{PROMPT} {number}"}] for number in range(len(asked))]
-        for (case, _), output in zip(asked, llm.chat(messages, params, use_tqdm=False), strict=True):
+        messages = [[{"role": "user", "content": f"{PROMPT} {number}"}] for number in range(len(requests))]
+        for (case, _), output in zip(requests, llm.chat(messages, params, use_tqdm=False), strict=True):
             tokens = list(output.outputs[0].token_ids)
             thoughts = tokens.index(THOUGHT) + 1 if THOUGHT in tokens else 64
             if thoughts > 64 - MAX_NEEDED:
@@ -293,17 +293,17 @@ def processor(folder: str) -> None:
 
     llm = llm_of(folder, logits_processors=["guided.integrations.vllm:GuidedLogitsProcessor"])
     report = Report("processor")
-    answers(llm, lambda given: {"extra_args": {"guided": given}}, report)
+    answers(llm, lambda specification: {"extra_args": {"guided": specification}}, report)
     free = llm.generate("Once upon a time", SamplingParams(max_tokens=8), use_tqdm=False)[0].outputs[0]
     assert len(free.token_ids) == 8
     refused = 0
-    for case, (given, said) in WRONG.items():
+    for case, (specification, message) in WRONG.items():
         if case == "no room":  # what vLLM needs to know about a tokenizer
             continue
         try:
-            llm.generate("x", SamplingParams(max_tokens=30, extra_args={"guided": given}), use_tqdm=False)
+            llm.generate("x", SamplingParams(max_tokens=30, extra_args={"guided": specification}), use_tqdm=False)
         except VLLMValidationError as error:
-            assert said in str(error), (case, str(error))
+            assert message in str(error), (case, str(error))
             refused += 1
     assert refused == len(WRONG) - 1
     report.tell(f"; {refused} wrong requests refused with their place")
@@ -323,7 +323,7 @@ def v2_processor(folder: str) -> None:
         folder, logits_processors=["guided.integrations.vllm:GuidedLogitsProcessor"], speculative_config=DRAFTS
     )
     report = Report("V2 runner, processor")
-    answers(llm, lambda given: {"extra_args": {"guided": given}}, report, budgets=(40,), seeds=())
+    answers(llm, lambda specification: {"extra_args": {"guided": specification}}, report, budgets=(40,), seeds=())
     report.tell(accepted_drafts(llm))
 
 
@@ -375,19 +375,19 @@ def server(folder: str) -> None:
     }
     with served(folder, 8321) as address:
         report = Report("server")
-        asked = [(case, {"response_format": format}) for case, format in formats.items()]
-        asked += [(case, {"structured_outputs": given}) for case, (given, _) in CASES.items()]
-        for case, fields in asked:
+        requests = [(case, {"response_format": format}) for case, format in formats.items()]
+        requests += [(case, {"structured_outputs": specification}) for case, (specification, _) in CASES.items()]
+        for case, fields in requests:
             body = {"messages": messages, "max_tokens": 64, "temperature": 1.2, **fields}
             status, answer = post(address, "/v1/chat/completions", body)
             assert status == 200, (case, answer)
             choice, used = answer["choices"][0], answer["usage"]["completion_tokens"]
             report.judged(case, choice["message"]["content"], choice["finish_reason"], used, 64)
-        for case, (given, said) in WRONG.items():
-            body = {"messages": messages, "max_tokens": 30, "structured_outputs": given}
+        for case, (specification, message) in WRONG.items():
+            body = {"messages": messages, "max_tokens": 30, "structured_outputs": specification}
             status, answer = post(address, "/v1/chat/completions", body)
             own = case == "a structural tag"  # vLLM checks this first, with a shorter message
-            assert status == 400 and (own or said in answer["error"]["message"]), (case, status, answer)
+            assert status == 400 and (own or message in answer["error"]["message"]), (case, status, answer)
         tool = {"type": "function", "function": {"name": "add_person", "parameters": PERSON, "strict": True}}
         body = {"messages": messages, "max_tokens": 80, "tools": [tool], "tool_choice": "required"}
         status, answer = post(address, "/v1/chat/completions", body)

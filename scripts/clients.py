@@ -98,38 +98,38 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", nargs="*", metavar="NAME", help=f"run these only, of {', '.join(every)}")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder for the environments")
     parser.add_argument("--write", action="store_true", help=f"write the table to {PAGE.relative_to(ROOT)}")
-    given = parser.parse_args(arguments)
-    if given.write and given.name:
+    options = parser.parse_args(arguments)
+    if options.write and options.name:
         parser.error("--write takes no names: the table has all clients")
-    if unknown := [name for name in given.name if name not in every]:
+    if unknown := [name for name in options.name if name not in every]:
         parser.error(f"no recipe is named {unknown[0]}")
-    given.folder.mkdir(parents=True, exist_ok=True)
+    options.folder.mkdir(parents=True, exist_ok=True)
     outcomes = []
     with served_model() as address:
-        for name in given.name or every:
+        for name in options.name or every:
             print(f"== {every[name].client} ...", end="", file=sys.stderr, flush=True)
-            outcomes.append(tried(every[name], given.folder.resolve(), address))
+            outcomes.append(run_recipe(every[name], options.folder.resolve(), address))
             print(f" {state(outcomes[-1])}", file=sys.stderr, flush=True)
     print(table(outcomes), end="", flush=True)
     for outcome in outcomes:
         if outcome.failure or outcome.missing:
-            print(f"what {outcome.recipe.name} said: {given.folder / outcome.recipe.name}.log", file=sys.stderr)
-    if given.write:
+            print(f"what {outcome.recipe.name} said: {options.folder / outcome.recipe.name}.log", file=sys.stderr)
+    if options.write:
         write_page(table(outcomes))
     return int(any(outcome.failure for outcome in outcomes))
 
 
 def recipes(folder: Path = ROOT / "examples") -> dict[str, Recipe]:
     """All recipes, by name."""
-    found = {}
+    recipes_by_name = {}
     for path in sorted([*folder.glob("clients_*.py"), *folder.glob("clients_*.mjs")]):
         if path.stem != "clients_types":
             head = HEAD.match(path.read_text("utf-8"))
             if head is None:
                 raise ValueError(f"{path.name} does not begin with the client's name and what to install")
             recipe = Recipe(path, head["client"], head["tool"], tuple(shlex.split(head["packages"])))
-            found[recipe.name] = recipe
-    return found
+            recipes_by_name[recipe.name] = recipe
+    return recipes_by_name
 
 
 @contextmanager
@@ -146,13 +146,13 @@ def environment(address: str, home: Path) -> dict[str, str]:
     """The environment variables of a recipe's process: the server's address, and a home in which clients may write
     files.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return kept | QUIET | {
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return inherited | QUIET | {
         "GUIDED_URL": f"{address}/v1", "GUIDED_MODEL": MODEL, "HOME": str(home), "DSPY_CACHEDIR": str(home),
     }  # fmt: skip
 
 
-def tried(recipe: Recipe, folder: Path, address: str) -> Outcome:
+def run_recipe(recipe: Recipe, folder: Path, address: str) -> Outcome:
     """Install a client and run its recipe."""
     place = folder / recipe.name
     log = place.with_suffix(".log")
@@ -167,17 +167,17 @@ def tried(recipe: Recipe, folder: Path, address: str) -> Outcome:
     home.mkdir(exist_ok=True)
     begin = perf_counter()
     try:
-        ran = run([*program, recipe.path.name], place, RUN, environment(address, home))
+        process = run([*program, recipe.path.name], place, RUN, environment(address, home))
     except subprocess.TimeoutExpired as error:
         failure = f"stopped after {RUN} s"
         log.write_text(f"{output_until(error)}{failure}\n", encoding="utf-8")
         return Outcome(recipe, versions, failure=failure)
     seconds = perf_counter() - begin
-    log.write_text(ran.stdout + ran.stderr, encoding="utf-8")
-    words = tuple(word for word in COLUMNS if re.search(rf"^{word}\b[^:\n]*:", ran.stdout, re.MULTILINE))
+    log.write_text(process.stdout + process.stderr, encoding="utf-8")
+    words = tuple(word for word in COLUMNS if re.search(rf"^{word}\b[^:\n]*:", process.stdout, re.MULTILINE))
     failure = ""
-    if ran.returncode:
-        failure = last_line(ran.stderr) or f"exit code {ran.returncode}"
+    if process.returncode:
+        failure = last_line(process.stderr) or f"exit code {process.returncode}"
     elif "object" not in words:
         failure = "it printed no object"
     return Outcome(recipe, versions, words, seconds, failure=failure)
@@ -189,9 +189,9 @@ def install(recipe: Recipe, place: Path) -> list[str]:
     for path in (recipe.path, recipe.path.with_name("clients_types.py")):
         (place / path.name).write_bytes(path.read_bytes())
     python = [str(place / "bin" / "python"), "-B"]
-    done, wanted = place / "packages.json", json.dumps(recipe.packages)
-    if not done.exists() or done.read_text("utf-8") != wanted:
-        done.unlink(missing_ok=True)
+    marker, packages = place / "packages.json", json.dumps(recipe.packages)
+    if not marker.exists() or marker.read_text("utf-8") != packages:
+        marker.unlink(missing_ok=True)
         if recipe.tool == "pip":
             commands = [[sys.executable, "-m", "venv", str(place)]]
             commands.append([*python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q"])
@@ -201,7 +201,7 @@ def install(recipe: Recipe, place: Path) -> list[str]:
         commands[-1] += recipe.packages
         for command in commands:
             check(command, place)
-        done.write_text(wanted, encoding="utf-8")
+        marker.write_text(packages, encoding="utf-8")
     return python if recipe.tool == "pip" else ["node"]
 
 
@@ -212,17 +212,17 @@ def check(command: list[str], place: Path) -> str:
         InstallationError: the command is missing, fails, or takes too long.
     """
     try:
-        ran = run(command, place, INSTALLATION)
+        process = run(command, place, INSTALLATION)
     except FileNotFoundError:
         raise InstallationError(f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired as error:
         message = f"{command[0]} was stopped after {INSTALLATION} s"
         raise InstallationError(message, output_until(error)) from None
-    if ran.returncode:
-        errors = [line for line in ran.stderr.splitlines() if "error" in line.lower()]
-        message = last_line("\n".join(errors[:1]) or ran.stderr) or f"exit code {ran.returncode}"
-        raise InstallationError(message, ran.stdout + ran.stderr)
-    return ran.stdout
+    if process.returncode:
+        errors = [line for line in process.stderr.splitlines() if "error" in line.lower()]
+        message = last_line("\n".join(errors[:1]) or process.stderr) or f"exit code {process.returncode}"
+        raise InstallationError(message, process.stdout + process.stderr)
+    return process.stdout
 
 
 def output_until(error: subprocess.TimeoutExpired) -> str:

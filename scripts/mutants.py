@@ -115,7 +115,7 @@ class _Candidates(ast.NodeVisitor):
     """Collects the changes of a file."""
 
     def __init__(self, file: str, source: str) -> None:
-        self.file, self.source, self.found = file, source, list[Mutant]()
+        self.file, self.source, self.mutants = file, source, list[Mutant]()
         self.starts = [0]
         for line in source.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line.encode()))
@@ -125,16 +125,16 @@ class _Candidates(ast.NodeVisitor):
         start = self.starts[node.lineno - 1] + node.col_offset
         end = self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         before = self.data[start:end].decode()
-        self.found.append(Mutant(self.file, node.lineno, start, end, changed, before))
+        self.mutants.append(Mutant(self.file, node.lineno, start, end, changed, before))
 
     def swap(self, node: ast.expr, parent: ast.AST, field: str, old: ast.AST) -> None:
         new = SWAPS.get(type(old))
         if new is None:
             return
-        kept = getattr(parent, field)
-        setattr(parent, field, [new()] if isinstance(kept, list) else new())
+        operator = getattr(parent, field)
+        setattr(parent, field, [new()] if isinstance(operator, list) else new())
         self.add(node, f"({ast.unparse(node)})")
-        setattr(parent, field, kept)
+        setattr(parent, field, operator)
 
     def visit_Compare(self, node: ast.Compare) -> None:
         if len(node.ops) == 1:
@@ -200,14 +200,14 @@ class _Candidates(ast.NodeVisitor):
 def candidates(only: str) -> list[Mutant]:
     """All changes of all files with this prefix."""
     listed = subprocess.check_output(["git", "ls-files", "guided"], cwd=ROOT, text=True).split()
-    found = list[Mutant]()
+    mutants = list[Mutant]()
     for file in listed:
         if file.endswith(".py") and file.startswith(only):
             source = (ROOT / file).read_text()
             visitor = _Candidates(file, source)
             visitor.visit(ast.parse(source))
-            found += visitor.found
-    return found
+            mutants += visitor.mutants
+    return mutants
 
 
 def tests_of(group: str) -> list[str]:
@@ -311,8 +311,8 @@ def run_tests(tests: list[str], limit: float, recorded: Path | None = None) -> b
         finally:
             os._exit(code)
     while time.perf_counter() - begin < limit:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        process, status = os.waitpid(child, os.WNOHANG)
+        if process:
             return status == 0
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
@@ -332,10 +332,10 @@ def work(mutants: list[Mutant], seconds: float) -> list[tuple[Mutant, bool]]:
         for mutant in mutants:
             group, recorded = mutant.group, folder / "recorded.json"
             if group not in groups:
-                passed = run_tests(tests_of(group), 1e9, recorded)
-                if not passed:
+                succeeded = run_tests(tests_of(group), 1e9, recorded)
+                if not succeeded:
                     print(f"the tests of {group} fail without a change", file=sys.stderr)
-                groups[group] = TestsOfLines(recorded) if passed else None
+                groups[group] = TestsOfLines(recorded) if succeeded else None
             known = groups[group]
             if known is None:
                 continue
@@ -371,17 +371,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="seconds of tests for each mutant (60)")
     parser.add_argument("--workers", type=int, default=2, help="number of processes (2)")
     arguments = parser.parse_args()
-    found = candidates(arguments.only)
-    drawn = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))
+    mutants = candidates(arguments.only)
+    drawn = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
     drawn.sort(key=lambda mutant: (list(GROUPS).index(mutant.group), mutant.file, mutant.start))
     shares = divide(drawn, arguments.workers)
     with get_context("spawn").Pool(arguments.workers) as pool:
         results = [one for share in pool.map(partial(work, seconds=arguments.seconds), shares) for one in share]
-    tried, survived = Counter(one.group for one, _ in results), Counter(one.group for one, lives in results if lives)
-    print(f"{len(found):,} candidates, {len(results)} tried, {sum(survived.values())} survived\n")
+    counts, survived = Counter(one.group for one, _ in results), Counter(one.group for one, lives in results if lives)
+    print(f"{len(mutants):,} candidates, {len(results)} tried, {sum(survived.values())} survived\n")
     print("| part | mutants | survived |\n|---|--:|--:|")
-    for group in tried:
-        print(f"| `{group}` | {tried[group]} | {survived[group]} |")
+    for group in counts:
+        print(f"| `{group}` | {counts[group]} | {survived[group]} |")
     for mutant, lives in results:
         if lives:
             print(f"\n{mutant.file}:{mutant.line}\n  - {mutant.before}\n  + {mutant.text}")

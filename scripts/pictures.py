@@ -146,14 +146,14 @@ def budget() -> Picture:
     """Distances to the end, and the tokens that a budget of 3 leaves."""
     p = Picture(720, 170)
     p.arrow(10, 70, 46, 70)
-    for x, name, least, accepts in [
+    for x, name, distance, accepts in [
         (70, "0", 3, False),
         (230, "1", 2, False),
         (390, "2", 1, True),
         (550, "3", 3, False),
     ]:
         p.circle(x, 70, name, accepts=bool(accepts), fill=BAD if name == "3" else FILL)
-        p.words(x, 120, f"{least} to the end", anchor="middle", soft=True)
+        p.words(x, 120, f"{distance} to the end", anchor="middle", soft=True)
     for x, mark in [(90, "["), (250, "]"), (410, ",")]:
         p.arrow(x, 70, x + 116, 70, mark)
     p.words(

@@ -61,21 +61,21 @@ def config_of(file: GgufFile) -> dict[str, object]:
 def weights_of(file: GgufFile, config: dict[str, object]) -> dict[str, torch.Tensor]:
     """The tensors by their names in transformers."""
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
-    found = {}
+    tensors = {}
     for name, info in file.tensors.items():
         values = dequantise(file.tensor_bytes(name), info.ggml_type, info.shape, name)
         tensor = torch.from_numpy(values).to(torch.bfloat16)
         parts = name.removesuffix(".weight").split(".")
         if parts[0] != "blk":
-            found[f"model.{OTHERS[parts[0]]}.weight"] = tensor.contiguous()
+            tensors[f"model.{OTHERS[parts[0]]}.weight"] = tensor.contiguous()
             continue
         if (
             count := heads.get(parts[2])
         ) is not None:  # llama.cpp rotates neighbouring pairs, transformers rotates halves
             rows, columns = tensor.shape
             tensor = tensor.view(count, rows // count // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
-        found[f"model.layers.{parts[1]}.{LAYER[parts[2]]}.weight"] = tensor.contiguous()
-    return found
+        tensors[f"model.layers.{parts[1]}.{LAYER[parts[2]]}.weight"] = tensor.contiguous()
+    return tensors
 
 
 def save_tokenizer(path: Path, folder: Path) -> None:

@@ -32,9 +32,7 @@ HEADS, BLOCK = 6, 4
 @pytest.mark.parametrize("kv_heads", [1, 2, 6])
 @examples(40)
 @given(st.randoms(use_true_random=False), st.sampled_from([1, 3, 9]), st.booleans())
-def test_outputs_are_those_of_the_cpu(
-    kv_heads: int, kernel: str, rng: random.Random, longest: int, invariant: bool
-) -> None:
+def test_outputs_match_the_cpu(kv_heads: int, kernel: str, rng: random.Random, longest: int, invariant: bool) -> None:
     """Prompts, forced text and single tokens in one batch, over shared or separate blocks in any order."""
     shape = CacheShape(layers=2, kv_heads=kv_heads, head_dim=8)
     caches = PagedCache(shape, 40, BLOCK), PagedCache(shape, 40, BLOCK)

@@ -155,7 +155,7 @@ def test_a_call_that_never_ends_is_killed_and_found():
     assert rows == [("step", "killed", 8)]
 
 
-def test_a_call_without_memory_is_refused_and_its_process_crashes_alone():
+def test_a_call_without_memory_is_refused_and_only_its_process_crashes():
     def measure(construct: Construct, n: int, meter: Meter) -> None:
         meter.call("mask", lambda: bytearray(8 << 30))
         meter.call("step", lambda: os.kill(os.getpid(), signal.SIGTERM))

@@ -23,7 +23,7 @@ def test_texts_are_in_the_language(case):
     assert not (broken.accept_string(text.rstrip()[:-1] + "\x01") and broken.is_accepting())
 
 
-def test_ebnf_has_the_rules_and_what_is_ignored():
+def test_ebnf_has_the_rules_and_the_ignored_terminals():
     lark = """
 start: WORD ("=" [item])* ";"i
 item: "if"i WORD | /[^a-c"]+/

@@ -85,7 +85,7 @@ TOKENS = st.lists(st.text("ab", min_size=2, max_size=5).map(str.encode), max_siz
 
 
 @given(TOKENS)
-def test_pairs_are_those_that_tiktoken_leaves(tokens):
+def test_pairs_match_tiktoken(tokens):
     """For any ranks, including those that no training produces: a part may have a higher rank than the whole."""
     vocabulary = tiktoken_like(tokens, r"[ab]+x?|[^ab]")
     table = PairTable(vocabulary.byte_pairs(), vocabulary.size)

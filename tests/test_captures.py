@@ -83,7 +83,7 @@ def test_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES.keys() - {"max_chars", "tools"}))
-def test_verdicts_equal_those_of_llguidance(name: str) -> None:
+def test_verdicts_match_llguidance(name: str) -> None:
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     text, output, captures = SAMPLES[name]
 

@@ -258,7 +258,7 @@ def test_a_name_in_a_tool_that_a_template_puts_between_brackets():
 
 
 def test_white_space_that_a_control_token_takes():
-    """In the tokenizer of Phi 3.5, control tokens absorb adjacent white space, even if a user writes their names."""
+    """In the tokenizer of Phi 3.5, control tokens absorb adjacent whitespace, even if a user writes their names."""
     ours, vocabulary = template("phi-3.5", strips=True), template("phi-3.5", strips=True).vocabulary
     ids = {name: id for id, name in vocabulary.special_tokens.items()}
     said = "a <|end|> b"
@@ -355,7 +355,7 @@ def test_templates_in_use_take_a_small_part_of_the_budget(monkeypatch: pytest.Mo
         assert made[-1].budget - made[-1].remaining < (made[-1].budget - _BASE_BUDGET) / 64 * 20, name
 
 
-def test_tokens_of_a_conversation_begin_with_those_of_its_beginning():
+def test_tokens_of_a_conversation_begin_with_the_tokens_of_its_beginning():
     """So a prefix cache has them, if the template allows it."""
     for name in ("llama-3.2", "qwen-2.5", "phi-3.5", "gemma-2", "mistral-nemo"):
         ours = template(name)

@@ -135,7 +135,7 @@ class Event:
         return (end.at - self.at) / 1e3
 
 
-def test_times_of_the_device_are_those_between_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_times_are_times_between_events(monkeypatch: pytest.MonkeyPatch) -> None:
     done = list[str]()
 
     def call(name: str) -> None:
@@ -188,7 +188,7 @@ def test_schemas_differ_and_fit_their_budget() -> None:
         assert GrammarMatcher(compiler.compile_json_schema(schema)).min_tokens_to_finish() <= TOKENS
 
 
-def test_shapes_are_those_of_the_models() -> None:
+def test_shapes_match_the_models() -> None:
     """Weights in billions; the head is counted once."""
     for config, billions in ((QWEN_17B, 1.72), (LLAMA_8B, 7.5)):
         c = config

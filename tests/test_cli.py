@@ -149,7 +149,7 @@ def test_errors_are_json_for_machines():
     assert [entry["status"] for entry in refused["entries"]] == ["refused"]
 
 
-def test_files_that_are_no_text(tmp_path):
+def test_files_of_the_wrong_kind(tmp_path):
     path = tmp_path / "s.json"
     path.write_bytes(b'{"type": "\xff"}')
     assert "byte 0xff at offset 10" in run("check", "--schema", str(path))[2]

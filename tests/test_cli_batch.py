@@ -105,7 +105,7 @@ def test_scores_of_forced_tokens():
     assert all(score is not None for score in got["logprobs"])
 
 
-def test_thinking_is_no_part_of_the_answer(engine, tmp_path):
+def test_the_answer_does_not_contain_the_thoughts(engine, tmp_path):
     flags = ("generate", "x", "--regex", "[a-c]{3}", "--reasoning-end", "</think>", "--max-tokens", "20")
     got = run_json(*flags)
     assert re.fullmatch("[a-c]{3}", got["text"])
@@ -398,7 +398,7 @@ def test_a_file_is_not_written_over(tmp_path):
         AnswerFile(tmp_path, [], resume=True)
 
 
-def test_an_interrupt_keeps_what_is_done(engine, tmp_path, monkeypatch):
+def test_an_interrupt_keeps_finished_answers(engine, tmp_path, monkeypatch):
     lines = [{"prompt": "a" * n, "max_tokens": 5 + 8 * (n % 3), "ignore_eos": True} for n in range(1, 9)]
     step, target = engine.scheduler.step, tmp_path / "answers.jsonl"
 

@@ -43,7 +43,7 @@ def test_lint_reports_a_mask_that_exceeds_a_limit_with_the_other_findings(schema
 
 
 @pytest.mark.parametrize("schema", [COUNTED, DISTINCT])
-def test_bench_reports_the_failure_and_what_it_measured(schema):
+def test_bench_reports_the_failure_and_the_measured_masks(schema):
     code, out, _ = run("bench", "--json", "--schema", schema)
     report = json.loads(out)
     (failed,) = report["failed_masks"]

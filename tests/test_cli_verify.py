@@ -25,7 +25,7 @@ def ids_file(tmp_path, *lines: object) -> str:
 
 @examples(40)
 @given(st.text("0123x-", max_size=8))
-def test_verdicts_equal_those_of_re(text):
+def test_verdicts_match_re(text):
     """A text is allowed if it is the beginning of a match, and complete if it is a match."""
     match = re.fullmatch(r"\d{4}-\d\d", text)
     starts = re.fullmatch(r"\d{0,4}|\d{4}-\d{0,2}", text)
@@ -133,7 +133,7 @@ def test_a_budget(tmp_path):
         ),
     ],
 )
-def test_lines_that_are_no_output(tmp_path, line, message):
+def test_lines_without_an_output(tmp_path, line, message):
     file = ids_file(tmp_path, [97], line, [97])
     code, out, err = run("verify", "--regex", "ab", "--ids", file)
     assert code == 2 and not out

@@ -216,7 +216,7 @@ def test_left_recursion_and_rules_that_call_each_other():
         assert (matcher.accept_string(text) and matcher.is_accepting()) == wanted, text
 
 
-def test_names_are_seen_inside_of_their_rules_alone():
+def test_names_are_visible_only_inside_their_rules():
     inner = guided.rules(guided.rule("x") + guided.rule("y"), x="a")
     whole = guided.rules(guided.rule("x") + inner + guided.rule("x"), x="1", y="b")
     matcher = GrammarMatcher(COMPILER.compile(whole))
@@ -287,7 +287,7 @@ def test_refusals(make, message):
     assert re.search(message, str(caught.value))
 
 
-def test_unknown_control_tokens_name_what_there_is():
+def test_errors_of_unknown_control_tokens_list_the_known_ones():
     with pytest.raises(VocabularyError, match=r"no control token '<call>' \(it has: <s>, <t>\)"):
         COMPILER.compile(guided.special("<call>"))
     with pytest.raises(VocabularyError, match="9 is not a token id"):

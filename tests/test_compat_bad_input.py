@@ -65,7 +65,7 @@ def _copies(depth: int) -> str:
     return grammar
 
 
-def test_tokens_in_a_malformed_grammar_are_those_that_a_search_finds() -> None:
+def test_tokens_in_a_malformed_grammar_match_a_search() -> None:
     draw = random.Random(7)
     for _ in range(draws(5_000)):
         text = "".join(draw.choices('"/\\<[]>a1,\n #i ', k=draw.randrange(16)))
@@ -191,7 +191,7 @@ def test_a_vocab_size_beyond_every_model_is_refused(size: int) -> None:
 
 
 @pytest.mark.parametrize("required", [[[]], [{}], [1], [None], {"a": 1}, "ab"])
-def test_required_that_is_no_list_of_names_is_a_schema_error(required: Any) -> None:
+def test_required_must_be_a_list_of_names(required: Any) -> None:
     schema = {"type": "object", "properties": {"a": {}}, "patternProperties": {"b": {}}, "required": required}
     with pytest.raises(RuntimeError, match="JSON schema error"):
         xgr.Grammar.from_json_schema(schema)

@@ -58,7 +58,7 @@ def test_a_matcher_step_by_step(ll):
     assert one.try_consume_tokens([END]) == one.validate_tokens([END]) == 0
 
 
-def test_the_end_of_what_may_go_on(ll):
+def test_an_end_token_stops_a_text_that_could_continue(ll):
     one = matcher(ll, "start: /ab?/")
     assert one.consume_tokens([97, END]) and state(one) == (True, True, "EndOfSentence", False)
     assert allowed(one) == [END] and one.try_consume_tokens([98]) == 0

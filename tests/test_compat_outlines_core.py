@@ -108,7 +108,7 @@ def test_copies_and_pickles(core):
     assert sorted(again.get_tokens()) == [1, 2]
 
 
-def test_a_guide_of_another_index_is_compared_by_where_it_stands():
+def test_guides_of_two_indices_are_compared_by_state():
     index, other = digits(ours), digits(ours)
     other.get_next_state(0, 2)
     one, two = ours.Guide(index), ours.Guide(other)
@@ -195,7 +195,7 @@ PIECES = [
 
 @examples(120)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=5), st.integers(0, 2**32))
-def test_walks_equal_those_of_the_package(pieces, seed):
+def test_walks_match_the_package(pieces, seed):
     """guided allows every token that outlines-core allows. It also allows tokens that outlines-core wrongly refuses
     (such as the second "a" of `(ab)*`, in a token that extends past a match). The package `regex` confirms that a match
     may begin with them.

@@ -41,7 +41,7 @@ def accepts(pattern, text):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_verdicts_equal_those_of_llguidance(pattern):
+def test_verdicts_match_llguidance(pattern):
     llguidance = pytest.importorskip("llguidance", reason="llguidance is not installed")
     tokenizer = llguidance.LLTokenizer("byte")
     for text in TEXTS:
@@ -85,7 +85,7 @@ def test_common_syntax_is_unchanged(pattern):
         (r"[z-\x{61}]", "invalid character class range"), (r"\x{110000}", "is not a character"),
         (r"[\q--a]", "unrecognized escape"), (r"\<a", "is not enforced"), (r"\b{start}a", "is not enforced"),
         ("(?-u)a", "is not enforced"), ("(?R)a", "is not enforced"), ("(?x)[#]\n]b#", "unclosed character class"),
-        ("(?x)( ? i)a", "white space after"), ("a" + 251 * "+", "repetitions nest deeper than 250"),
+        ("(?x)( ? i)a", "whitespace after"), ("a" + 251 * "+", "repetitions nest deeper than 250"),
     ],
 )  # fmt: skip
 def test_errors_and_refusals_have_a_location(pattern, message):
@@ -149,7 +149,7 @@ def test_a_comment_may_contain_a_parenthesis():
     assert strip_anchors("(?x)a # :)\nb$") == "(?x)a # :)\nb"
 
 
-def test_the_depth_of_classes_is_that_of_the_crate():
+def test_the_depth_of_classes_matches_the_crate():
     assert accepts("[" * 250 + "a" + "]" * 250, "a")
     with pytest.raises(guided.SpecError, match="classes nest deeper than 250"):
         to_python_regex("[" * 251 + "a" + "]" * 251, LIMITS)

@@ -189,7 +189,7 @@ def test_the_loop_of_the_documents() -> None:
     assert {json.loads(text) for text in texts} <= {"red", "green", "blue"}
 
 
-def test_steps_go_back_and_copies_go_on_alone() -> None:
+def test_rollback_and_independent_copies() -> None:
     matcher = matcher_of('root ::= "ab" [0-9]{2}')
     assert matcher.find_jump_forward_string() == "ab"
     assert matcher.accept_string("a") and matcher.accept_token(ord("b")) and not matcher.accept_token(ord("x"))
@@ -224,7 +224,7 @@ def test_ends_of_an_output() -> None:
         matcher_of('root ::= "a"', max_rollback_tokens=5)
 
 
-def test_tokens_are_named_by_what_they_spell() -> None:
+def test_tokens_are_named_by_their_text() -> None:
     for text in (
         "root ::= Token(257) [a-z]",
         "root ::= TokenTagDispatch((257, body), loop_after_dispatch=false)\nbody ::= [a-z]",

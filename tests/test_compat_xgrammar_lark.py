@@ -113,7 +113,7 @@ CALLS = r"""
 
 
 @pytest.mark.parametrize("tokens", [[], [0, 11], [1], [10, 2], [1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5, 6, 7, 0]])
-def test_a_named_token_is_no_text(library: Any, tokens: Sequence[int]) -> None:
+def test_a_named_token_has_no_text(library: Any, tokens: Sequence[int]) -> None:
     """A call follows it, since free text cannot equal the token's name."""
     info = library.TokenizerInfo(TOKENS, stop_token_ids=[9])
     matcher = library.GrammarMatcher(library.GrammarCompiler(info).compile_lark(CALLS))
@@ -186,7 +186,7 @@ def test_errors_have_the_place_in_the_text(library: Any, source: str, place: str
     assert place in str(error.value)
 
 
-def test_places_of_what_was_rewritten() -> None:
+def test_locations_in_rewritten_text() -> None:
     text = RewrittenLark('start: "a"i /\\u{61}/ r\nr[stop="x"]: /b/')
     for number, word in enumerate(("start", '"a"i', "/\\u{61}/", "r[", "stop", '"x"', "/b/")):
         start = text.source.index(word)

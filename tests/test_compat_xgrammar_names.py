@@ -124,7 +124,7 @@ def test_exceptions_are_runtime_errors() -> None:
     assert names and all(issubclass(getattr(xgr, name), RuntimeError) for name in names)
 
 
-def test_omitted_names_are_those_of_xgrammar() -> None:
+def test_omitted_names_match_xgrammar() -> None:
     for name in LEFT_OUT:
         module, _, attribute = name.rpartition(".")
         if module == "testing":

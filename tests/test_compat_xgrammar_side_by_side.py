@@ -34,7 +34,7 @@ def accepts(library: Any, grammar: Any, text: str) -> bool:
 
 @QUIET
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.kind} {str(sample.specification)[:50]}")
-def test_samples_are_what_they_are_in_xgrammar(sample: Sample) -> None:
+def test_samples_match_xgrammar(sample: Sample) -> None:
     ours, other = grammar_of(xgr, sample), grammar_of(theirs, sample)
     for text, expected in [*((text, True) for text in sample.accepted), *((text, False) for text in sample.refused)]:
         if sample.options.get("any_order") and not expected:

@@ -62,7 +62,7 @@ def test_a_compiled_grammar_keeps_no_nodes() -> None:
     assert isinstance(compiled.grammar, Grammar) and compiled.grammar.rules.keys() == compiled.origins.keys()
 
 
-def test_a_schema_that_was_changed_is_no_part() -> None:
+def test_a_schema_changed_after_compiling_is_refused() -> None:
     """The explanation uses the compiled schema, not its later state."""
     schema = {"enum": [1, 2]}
     compiled = GrammarCompiler(BYTES).compile_json_schema(schema)

@@ -19,7 +19,7 @@ SPACE = Repeat(Text(" "), 0, None)
 COMMA = Text(",")
 
 
-def test_space_before_a_member_that_was_written_is_no_way_forward():
+def test_space_before_a_repeated_member_is_refused():
     """After the cheap member, a space costs less than the expensive member. The completion writes the expensive member
     anyway.
     """
@@ -69,7 +69,7 @@ def test_budgets_of_permutations(data: st.DataObject) -> None:
     raise AssertionError("not complete")
 
 
-def test_budgets_over_large_vocabularies_in_which_bytes_are_no_tokens():
+def test_budgets_over_large_vocabularies_without_byte_tokens():
     """The text with the fewest bytes has no encoding in tokens, so the smallest number must be computed from the
     tokens.
     """

@@ -107,7 +107,7 @@ TEXTS = ["".join(letters) for length in range(6) for letters in product("abc", r
 
 
 @pytest.mark.parametrize("seed", every(2, range(4)))
-def test_texts_are_those_that_can_be_split(seed: int) -> None:
+def test_texts_match_a_search_of_all_splits(seed: int) -> None:
     found = 0
     for whole, grammar in drawn(seed, 12):
         for text in TEXTS:
@@ -215,7 +215,7 @@ def test_tokens_that_leave_a_long_lexeme() -> None:
         assert sorted(mask) == sorted(matcher._walk_mask())
         met += tokens.index(b'"}\n') in mask
         assert matcher.accept_token(tokens.index(bytes([byte])))
-    assert met == 4  # the line feed is white space of JSON, so it counts twice
+    assert met == 4  # the line feed is whitespace of JSON, so it counts twice
 
 
 @pytest.mark.parametrize("fence", ["`", "a", "é", "`?b", "(`|[^x])", ""])

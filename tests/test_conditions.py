@@ -65,7 +65,7 @@ def texts(node: Permutation, most: int) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", every(3, range(300)))
-def test_answers_are_those_of_trying_all_texts(seed: int) -> None:
+def test_answers_match_a_search_of_all_texts(seed: int) -> None:
     """A byte is allowed if and only if some text continues with it. With the smallest budget a text is completed."""
     node = permutation(random.Random(seed))
     longest = 6 if node.max is None else node.max

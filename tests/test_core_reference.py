@@ -110,7 +110,7 @@ def test_recursive_grammars_over_byte_complete_vocabularies(data: st.DataObject)
 
 
 @given(st.data())
-def test_tokens_by_what_they_are_not(data: st.DataObject) -> None:
+def test_excluded_tokens(data: st.DataObject) -> None:
     alphabet = data.draw(st.sampled_from(ALPHABETS))
     drawn = data.draw(vocabularies(alphabet, complete=True))
     named = st.lists(st.sampled_from([*SPECIALS, *range(len(drawn.tokens))]), max_size=3).map(tuple)

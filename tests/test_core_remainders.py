@@ -16,7 +16,7 @@ MAX_LENGTH = 100
 RUNS = {
     "one or two letters": ("root ::= c*\nc ::= [a-z]{1,2}", "x"),
     "indentation": ('root ::= (line "\\n")*\nline ::= ind* [a-z]+\nind ::= "  " | "    "', " "),
-    "white space": ('root ::= ws* "x"\nws ::= " " | "\\t" | "    "', " "),
+    "whitespace": ('root ::= ws* "x"\nws ::= " " | "\\t" | "    "', " "),
     "line breaks": ('root ::= nl* "x"\nnl ::= "\\n" "\\r"? | "\\n\\n"', "\n"),
     "bytes in hexadecimal": ("root ::= byte*\nbyte ::= [0-9a-f] [0-9a-f]?", "0"),
     "two rules with the same text": ('root ::= (c | d)*\nc ::= "a" | "[" c "]"\nd ::= "a" | "(" d ")"', "a"),
@@ -61,7 +61,7 @@ BODIES = st.lists(ATOMS, min_size=1, max_size=3).map(" | ".join)
     st.sampled_from(["(r | s)*", "r* s*", "(r s?)+", "(r | s){1,9}", 'r+ "(" s']),
     st.sets(st.text("ab(", min_size=2, max_size=12).map(str.encode), max_size=12),
 )
-def test_masks_are_those_of_a_walk(bodies: list[str], root: str, texts: set[bytes]) -> None:
+def test_masks_match_a_walk(bodies: list[str], root: str, texts: set[bytes]) -> None:
     rules = "\n".join(f"{name} ::= {body}" for name, body in zip("rst", bodies, strict=False))
     with suppress(SpecError, UnsupportedError):  # endless recursion, or left recursion
         check(f"root ::= {root}\n{rules}", sorted(texts), 4)

@@ -28,7 +28,7 @@ def words() -> Vocabulary:
 
 @pytest.mark.parametrize("name", ["json", "arithmetic", "c"])
 @pytest.mark.parametrize("seed", every(2, range(4)))
-def test_masks_are_those_of_a_walk(name: str, seed: int, words: Vocabulary) -> None:
+def test_masks_match_a_walk(name: str, seed: int, words: Vocabulary) -> None:
     rng = random.Random(seed)
     matcher = GrammarMatcher(GrammarCompiler(words, cache_bytes=0).compile_gbnf(GRAMMARS[name]))
     for _ in range(15):

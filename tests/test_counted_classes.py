@@ -87,7 +87,7 @@ P = "^.{1,64}@.{1,255}$"
     ],
     ids=str,
 )  # fmt: skip
-def test_each_of_many_beginnings_is_no_state_of_its_own(schema: dict) -> None:
+def test_states_do_not_double_with_each_beginning(schema: dict) -> None:
     """Without this, the number of states doubles with each character of the bounds."""
     guided.GrammarCompiler(vocabulary()).compile_json_schema({"type": "string", **schema})
 

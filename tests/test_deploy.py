@@ -49,7 +49,7 @@ def client():
         yield found
 
 
-def test_the_flags_are_those_of_the_command():
+def test_the_flags_match_the_command():
     found = parsed(CONTAINER["args"])
     assert {"name": "http", "containerPort": found.port} in CONTAINER["ports"]
     assert found.host == parsed(json.loads(of_dockerfile("CMD"))).host == "0.0.0.0"

@@ -30,7 +30,7 @@ OWN_MESSAGES = {"kimi_k3"}
 """Styles whose messages ChatML cannot express, so they write no prompts."""
 ONE_CALL = {"llama"}
 OTHER_SPACE = {"glm_4_7", "deepseek_v4"}
-"""The template writes line ends that the hand-written style leaves out. That style accepts any white space."""
+"""The template writes line ends that the hand-written style leaves out. That style accepts any whitespace."""
 CALLS: Calls = [
     ("weather", {"city": "Oslo in May", "days": 3}),
     ("pick", {"at": {"lat": -1.5}, "unit": "C"}),
@@ -350,7 +350,7 @@ def test_names_and_numbers_are_read_whole(call: str) -> None:
         f'<call>{{"id": "{{{{ c.id }}}}", "name": "{NAME}", "arguments": {ARGUMENTS}}}</call>',
     ],
 )
-def test_text_before_a_call_is_no_call(call: str) -> None:
+def test_text_before_a_call_is_not_a_call(call: str) -> None:
     """Only an object with the name of a tool is a call without its marker."""
     style, tools = guided.derive_tool_style(template("", call, "")), make_probe_tools(CALLS)
     lenient = style.with_bare_calls()

@@ -96,7 +96,7 @@ def test_algorithms_name_files_of_the_core_that_exist():
             assert list(core.glob(f"{file}.[ch]pp")), f"{name(path)}: {file}"
 
 
-def test_the_map_has_every_folder_and_its_order_is_that_of_the_layers():
+def test_the_map_has_every_folder_in_the_order_of_the_layers():
     """The map in architecture.md: folders that are not planned are there, and each stands below all that it imports."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     lines = text[text.index("guided/\n") :].split("```")[0].splitlines()[1:]
@@ -210,7 +210,7 @@ def test_the_reference_has_every_module_that_a_guide_imports_a_plug_in_from():
     )
 
 
-def test_the_bounds_of_what_is_refused_are_those_of_the_code():
+def test_the_bounds_of_what_is_refused_match_the_code():
     from guided.frontends.json_schema.algebra import count_graph, name_classes
     from guided.frontends.json_schema.algebra import value_partition as cells
     from guided.frontends.json_schema.text import multiples, numbers

@@ -175,7 +175,7 @@ def test_calls_have_the_ids_that_the_model_writes():
     assert [message["tool_call_id"] for message in result.messages if message["role"] == "tool"] == ids
 
 
-def test_an_exception_is_what_the_model_reads():
+def test_the_model_reads_an_exception():
     engine = Scripted(call("fail", {"why": "no such city"}), "Sorry.")
     result = engine.chat("?", tools=[fail])
     assert result.tool_calls[0].result == "error: ValueError: no such city" and isinstance(

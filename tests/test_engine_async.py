@@ -32,7 +32,7 @@ def is_idle(engine: Engine) -> bool:
         return not engine.scheduler
 
 
-def test_results_are_those_of_the_synchronous_methods(engine: Engine):
+def test_results_match_the_synchronous_methods(engine: Engine):
     async def body() -> list[Any]:
         one, several, batch = await asyncio.gather(
             engine.agenerate("a", "[a-z]{5,30}", seed=1, **OPTIONS),

@@ -60,7 +60,7 @@ def error_of(request):
 
 @examples(30)
 @given(st.lists(GOOD | BAD, max_size=12), st.sampled_from([1, 3, 512]))
-def test_answers_are_those_of_single_runs(requests, ahead):
+def test_answers_match_single_runs(requests, ahead):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "_MAX_OWN_TASKS", ahead)
         seen = list[BatchProgress]()
@@ -231,7 +231,7 @@ def test_invalid_prompts(prompt, message):
 
 
 @pytest.mark.parametrize("prompts", ["Who?", b"Who?"])
-def test_one_text_is_no_batch(prompts):
+def test_a_single_text_is_refused_as_a_batch(prompts):
     with pytest.raises(TypeError, match=r"prompts must be a list of prompts, not (str|bytes)"):
         ENGINE.generate_batch(prompts, "a")
     ((_, error), *_) = ENGINE.generate_each(prompts)

@@ -61,6 +61,12 @@ def test_grammars_without_captures() -> None:
     assert result.captures == {} and "captures" not in result_to_json(result)
 
 
+def test_the_json_of_a_result_says_whether_the_budget_cut_it() -> None:
+    for pattern, is_cut in (("[a-c]+", True), ("[a-c]{3}", False)):
+        result = ENGINE.generate([0, 1], pattern, max_tokens=9, logit_bias={END: -100.0})
+        assert (result.cut, result_to_json(result).get("cut")) == (is_cut, True if is_cut else None), pattern
+
+
 def test_temperatures(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
 

@@ -89,7 +89,7 @@ def test_repetitions_need_fewer_passes():
     assert letters.timings.accepted_drafts > 20  # greedy outputs of a small model are repetitive
 
 
-def test_samples_with_drafts_are_those_without():
+def test_samples_with_drafts_match_samples_without():
     prompt = VOCABULARY.encode("ab ab ab ab")
     options = {"n": 4, "temperature": 1.0, "seed": 3, "max_tokens": 40}
     plain, drafted = (ENGINE.generate(prompt, "[abc ]{30,60}", drafts=d, **options) for d in (0, 4))
@@ -206,7 +206,7 @@ def test_a_draft_model_that_breaks_drafts_nothing(monkeypatch: pytest.MonkeyPatc
     assert [r.tokens for r in results] == [r.tokens for r in ENGINE.generate_batch(prompts, max_tokens=20)]
 
 
-def test_a_choice_that_fails_ends_its_own_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_choice_ends_only_its_own_request(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(ENGINE.model, VOCABULARY)
 
     def failing(requests: list[Choose]) -> list[Answer]:

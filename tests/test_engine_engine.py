@@ -80,7 +80,7 @@ def test_each_kind_of_constraint(temperature):
     assert ENGINE.generate("x", **options).finish_reason in ("stop", "length")
 
 
-def test_how_a_schema_is_written_goes_by_name():
+def test_json_options_are_keyword_arguments():
     """The fields of `JsonSchemaOptions`, in every method that generates."""
     point = {"type": "object", "properties": {"x": {"enum": [1]}, "y": {"enum": [2]}}, "required": ["x", "y"]}
     options = {"additional_properties": False, "separators": (",", ":"), "max_tokens": 20}
@@ -329,7 +329,7 @@ def test_a_value_that_python_cannot_read_does_not_cost_the_output():
         (guided.rules(guided.rule("x"), x=guided.json_schema({"const": 1})), "1"),
     ],
 )
-def test_values_are_those_of_json_and_types_and_else_the_text(constraint, value):
+def test_values_are_json_values_or_typed_values_or_texts(constraint, value):
     """The value comes from the constraint itself, from its compiled form, and from a composition that consists of it
     alone.
     """
@@ -397,7 +397,7 @@ def test_a_closed_stream_and_a_failed_batch_hold_nothing():
     assert (ENGINE.scheduler.running_count, ENGINE.scheduler.waiting_count) == (0, 0)
 
 
-def test_logits_are_what_the_next_token_is_chosen_from():
+def test_logits_choose_the_next_token():
     ids = ENGINE.encode_prompt("abc")
     result = ENGINE.generate("abc", max_tokens=3)
     scores = ENGINE.logits([*ids, *result.tokens], keep=3)

@@ -55,7 +55,7 @@ def leaves(value: object, pointer: str = "") -> dict[str, object]:
 
 
 @given(values, st.sampled_from([None, 0, 3]), st.booleans())
-def test_spans_of_values_are_those_of_the_parser(value, indent, ascii_only) -> None:
+def test_spans_of_values_match_the_parser(value, indent, ascii_only) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     found = [(pointer, json.loads(text[start:end])) for pointer, start, end in scalar_spans(text)]
     assert found == list(leaves(value).items())
@@ -144,7 +144,7 @@ def test_captures_are_numbered() -> None:
         assert result.text[field.start : field.end] == field.text and field.choices >= 1
 
 
-def test_a_temperature_is_no_capture() -> None:
+def test_a_temperature_is_not_a_capture() -> None:
     warm = guided.lark("start: word\nword[temperature=0.5]: /[a-z]{3}/")
     result = ENGINE.generate(PROMPT, warm, max_tokens=20, seed=1)
     assert list(result.fields) == [""] and result.fields[""].text == result.text

@@ -116,7 +116,7 @@ def test_prompts(length):
 
 
 @pytest.mark.parametrize("length", [1, 2, 129])
-def test_a_prompt_may_be_scored_alone(length):
+def test_a_prompt_may_be_scored_without_an_output(length):
     prompt = np.random.default_rng(length).integers(0, 7, length).tolist()
     whole = ENGINE.generate(prompt, max_tokens=3, prompt_logprobs=1)
     for result in ENGINE.generate(prompt, max_tokens=0, prompt_logprobs=1, n=2):

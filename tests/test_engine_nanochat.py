@@ -122,7 +122,7 @@ def test_without_a_bound_it_goes_to_the_end_of_the_context():
         assert len(columns) == MODEL.config.context - len(PROMPT)
 
 
-def test_the_tools_are_those_that_the_vocabulary_has_tokens_for():
+def test_tools_need_tokens_of_the_vocabulary():
     assert NANOCHAT.tools == [CALCULATOR]
     bare = Vocabulary([bytes([b]) for b in range(256)], eos_token_ids=[258, 257], special_tokens={258: "<|bos|>"})
     plain = NanochatEngine(Engine(MODEL, bare))

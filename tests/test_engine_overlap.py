@@ -87,7 +87,7 @@ def test_a_mask_is_filled_once(log: list[str]) -> None:
     assert_same(result, alone(one))
 
 
-def test_a_matcher_that_breaks_while_the_model_runs_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matcher_that_breaks_during_a_pass_fails_only_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = COMPILER.compile_regex("[abcde]{3,9}")
     matchers = [GrammarMatcher(grammar) for _ in range(2)]
     tasks = [Task(Sequence(VOCABULARY, [1], m, SamplingParams(0.0), max_tokens=12)) for m in matchers]

@@ -77,7 +77,7 @@ def test_no_more_run_at_once_than_are_allowed_and_all_run() -> None:
     pool.shutdown()
 
 
-def test_errors_are_those_of_the_future() -> None:
+def test_errors_match_a_future() -> None:
     pool = PolitePool(1, "test")
     with pytest.raises(ZeroDivisionError):
         pool.submit(lambda: 1 // 0).result(WAIT)
@@ -86,7 +86,7 @@ def test_errors_are_those_of_the_future() -> None:
 
 
 @pytest.mark.parametrize("cancel", [False, True])
-def test_shutdown_lets_what_waits_run_or_cancels_it(cancel: bool) -> None:
+def test_shutdown_runs_or_cancels_waiting_jobs(cancel: bool) -> None:
     pool, begun, go_on = PolitePool(1, "test"), threading.Event(), threading.Event()
 
     def held() -> int:
@@ -105,7 +105,7 @@ def test_shutdown_lets_what_waits_run_or_cancels_it(cancel: bool) -> None:
     assert [future.cancelled() or future.result(WAIT) for future in later] == [True if cancel else 2] * 3
 
 
-def test_shutdown_waits_for_what_runs_and_what_waits() -> None:
+def test_shutdown_waits_for_running_and_waiting_jobs() -> None:
     pool, ended = PolitePool(1, "test"), []
 
     def work(number: int) -> None:

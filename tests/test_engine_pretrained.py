@@ -62,7 +62,7 @@ def test_a_directory_answers_under_a_constraint(directory):
     assert ids == other.encode(text, add_special_tokens=False).ids
 
 
-def test_greedy_is_that_of_transformers(directory):
+def test_greedy_matches_transformers(directory):
     engine = Engine.from_pretrained(str(directory), dtype="float32", device="cpu")
     other = transformers.AutoModelForCausalLM.from_pretrained(directory)
     prompt = engine.encode_prompt("hello", raw=True)

@@ -32,7 +32,7 @@ def allowed(matcher, left) -> set[int]:
 
 @SHORT
 @given(st.sampled_from(ENDS), st.randoms(use_true_random=False), st.integers(0, 6))
-def test_masks_are_what_leaves_room(end, rng, spare):
+def test_masks_leave_enough_tokens_for_the_answer(end, rng, spare):
     """Walks through the gate: a token is in the mask if and only if the output can be completed after it within the
     budget.
     """

@@ -97,7 +97,7 @@ def test_the_best_version_stays(monkeypatch: pytest.MonkeyPatch, temperature: fl
 
 @examples(15)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 1.0, 3.0]), st.integers(1, 3), st.sampled_from([0.2, 0.5, 1.0]))
-def test_the_scores_are_those_of_the_text(seed: int, temperature: float, retries: int, below: float) -> None:
+def test_the_scores_match_the_text(seed: int, temperature: float, retries: int, below: float) -> None:
     options = {**OPTIONS, "seed": seed, "temperature": temperature, "retries": retries, "retry_below": below}
     result = ENGINE.generate(PROMPT, SCHEMA, **options)
     assert result.finish_reason == "stop" and result.value is not None

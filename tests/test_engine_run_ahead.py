@@ -126,7 +126,7 @@ def test_a_first_look_that_is_too_small_is_run_again(monkeypatch: pytest.MonkeyP
     assert got.tokens == drive(scheduler(False), [Task(twin(request))])[0][-1].result.tokens
 
 
-def test_one_choice_that_fails_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_failed_choice_ends_only_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """All requests of the call are repeated one by one, and so are the tokens that the next pass has read."""
     plain, broken = choose._choose_on_cpu, []
 

@@ -329,7 +329,7 @@ def test_a_slow_task_can_be_cancelled_during_its_step() -> None:
     assert batch.runner.cache.available == batch.runner.cache.capacity
 
 
-def test_a_sequence_that_does_not_fit_into_an_empty_cache_fails_alone() -> None:
+def test_only_the_sequence_that_exceeds_the_cache_fails() -> None:
     batch = Scheduler(ModelRunner(MODEL, PagedCache(cache_shape(MODEL), 4, 4)))
     large = Task(Sequence(VOCABULARY, [1] * 30, None, SamplingParams(), max_tokens=4))
     small = Task(Sequence(VOCABULARY, [1] * 3, None, SamplingParams(), max_tokens=4))

@@ -146,7 +146,7 @@ def test_outputs_are_words_and_complete_within_the_budget(words, params, forces,
 
 @examples(60)
 @given(WORDS, PARAMS, st.integers(0, 6) | st.just(40), st.sampled_from([0, 3]), st.sampled_from([0.0, 1.0, 5.0]))
-def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ramp):
+def test_choices_equal_a_full_recomputation(words, params, slack, drafts, ramp):
     """Cache, chunks and masks change nothing: an oracle without them makes the same choices, and computes the same
     probabilities removed by the mask and by the budget.
     """
@@ -194,7 +194,7 @@ def test_each_choice_is_that_of_full_recompute(words, params, slack, drafts, ram
 
 @examples(60)
 @given(WORDS, PARAMS)
-def test_scored_weights_are_those_of_importance_sampling(words, params):
+def test_scored_weights_match_importance_sampling(words, params):
     """log q(output) - log p(output) at temperature 1. q is the probability with which the sampler makes its choices."""
     result = decode(Words(words), params, score_forced=True)[-1].result
     p = log_softmax([*PROMPT, *result.tokens])[len(PROMPT) - 1 :]
@@ -245,7 +245,7 @@ def test_a_budget_that_cannot_be_met_is_refused_before_anything_runs(monkeypatch
         decode(Words([b"abab"]), max_tokens=1)
 
 
-def test_an_end_costs_no_token_and_where_it_is_forced_no_forward_pass(monkeypatch):
+def test_an_end_costs_no_token_and_a_forced_end_no_forward_pass(monkeypatch):
     """A choice of one token fits into a budget of one token, with one pass over the prompt."""
     steps, step = [], ModelRunner.step
     monkeypatch.setattr(ModelRunner, "step", lambda *args: steps.append(1) or step(*args))
@@ -322,7 +322,7 @@ def test_min_tokens_holds_if_the_constraint_allows_it():
         assert (len(free.tokens), free.finish_reason) == (9, "stop")
 
 
-def test_it_fails_closed_where_the_matcher_disagrees_with_its_mask():
+def test_a_matcher_that_contradicts_its_mask_fails_the_output():
     matcher = Words([b"ab", b"cd"])
     matcher.accept_token = lambda token: False
     with pytest.raises(GuidedError, match="although the mask allowed it"):
@@ -366,7 +366,7 @@ def test_a_cancelled_output_holds_nothing():
     assert (batch.running_count, batch.waiting_count, one.is_done) == (0, 0, True)
 
 
-def test_the_time_of_a_mask_is_that_of_the_matcher_for_the_row_that_is_applied(monkeypatch):
+def test_the_time_of_a_mask_counts_only_the_applied_row(monkeypatch):
     """With a clock that only the matcher's calls advance, by the remaining budget of the call."""
     now = [0.0]
     monkeypatch.setattr("guided.engine.masks.perf_counter", lambda: now[0])

@@ -83,7 +83,7 @@ def requests() -> list[dict]:
     return made
 
 
-def test_outputs_are_those_of_one_process(engine, alone) -> None:
+def test_outputs_match_one_process(engine, alone) -> None:
     for request in requests():
         assert engine.generate(**request).tokens == alone.generate(**request).tokens
 

@@ -40,7 +40,7 @@ def test_the_quota_of_a_container_limits_the_cores(tmp_path: Path, monkeypatch, 
     assert threads.available_cores(tmp_path) == cores
 
 
-def test_cores_are_those_that_the_process_may_run_on(tmp_path: Path):
+def test_cores_are_limited_to_the_affinity_of_the_process(tmp_path: Path):
     assert threads.available_cores(tmp_path) == CORES
 
 

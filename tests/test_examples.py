@@ -46,7 +46,7 @@ def script():
     return load(ROOT / "examples" / "train_shakespeare.py")
 
 
-def test_the_loss_is_that_of_the_model_that_answers(script) -> None:
+def test_the_loss_matches_the_model(script) -> None:
     model = GPT.random(CONFIG, seed=3)
     batch = torch.randint(9, (3, 17), generator=torch.Generator().manual_seed(0))
     singles = [F.cross_entropy(Reader(model).forward(row[:-1].tolist(), 16), row[1:]) for row in batch]
@@ -181,7 +181,7 @@ def test_a_step_that_compiles_reports_files(tmp_path) -> None:
     assert done.returncode == 0 and re.fullmatch(r"== a step \.\.\.\.* 1/3 files\.* 2/3 files\.* \d+ s\n", said), said
 
 
-def test_packages_to_install_are_those_of_the_project_file() -> None:
+def test_packages_to_install_match_the_project_file() -> None:
     def listed(name: str) -> list[str]:
         command = [sys.executable, str(ROOT / "scripts" / "requirements.py"), name]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

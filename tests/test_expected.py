@@ -88,7 +88,7 @@ def test_classes_have_names(pattern):
     names = {
         r"\w": "a letter, digit or underscore of any script",
         r"\d": "a digit of any script",
-        r"\s": "white space of any kind",
+        r"\s": "whitespace of any kind",
         "[a-zA-Z]": "a letter",
         "[a-z]": "a lowercase letter",
         "[A-Z]": "an uppercase letter",
@@ -111,7 +111,7 @@ def test_classes_have_names(pattern):
         ("[b-df-z]", "a lowercase letter other than 'a' or 'e'"),
         ('[^"]', "any character but a quotation mark"),
         (r'[^"\\\x00-\x1f]', "any character but a control character, a quotation mark or a backslash"),
-        ("[\t\n\r ]", "white space"),
+        ("[\t\n\r ]", "whitespace"),
         ("[ ]", "a space"),
         ("[\u200b\u0301]", "U+0301 (combining acute accent) or U+200B (zero width space)"),
         ("[ぁ-ん]", "a character from ぁ to ん"),
@@ -273,7 +273,7 @@ def test_errors_of_specifications_count_characters():
         BYTES.compile_regex("語語(")
 
 
-def test_sets_of_the_core_are_those_of_python():
+def test_sets_of_the_core_match_python():
     for pattern in (r"[\u0080-\u07ff]", r"[\ud7ff\ue000]", r"[\U00010000-\U0010ffff]", r"[^\x00]"):
         found = by_bytes(pattern).explain().expected.characters
         wanted = (0, 1, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF)

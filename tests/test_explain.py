@@ -196,7 +196,7 @@ def accepted_by_lark(parser: Any, text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_terminals_that_may_follow_are_those_of_lark(name: str) -> None:
+def test_terminals_that_may_follow_match_lark(name: str) -> None:
     """At positions after an ignored space, where Lark's lexer ends a lexeme, too."""
     lark = pytest.importorskip("lark")
     text, good, _ = PROGRAMS[name]

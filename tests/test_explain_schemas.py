@@ -367,7 +367,7 @@ UNTOLD = ("unevaluated", "dependent", "dependencies", "$dynamic", "$anchor", "$i
 CHOICES = ("anyOf", "oneOf", "if", "contains")
 
 
-def test_pointers_are_those_of_an_evaluator() -> None:
+def test_pointers_match_an_evaluator() -> None:
     """All pointers that the evaluator reaches are named, and no others if no branch has to be chosen."""
     rng, judged, exact = random.Random(5), 0, 0
     while judged < draws(1500):

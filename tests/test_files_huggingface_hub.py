@@ -150,7 +150,7 @@ def test_a_hub_that_cannot_be_reached(hub: Hub, monkeypatch: pytest.MonkeyPatch)
         find_model("org/model")
 
 
-def test_a_vocabulary_by_name_fetches_the_tokenizer_alone(hub: Hub, tmp_path: Path):
+def test_a_vocabulary_by_name_fetches_only_the_tokenizer(hub: Hub, tmp_path: Path):
     vocabulary = Vocabulary.from_huggingface("org/model@v1")
     assert vocabulary.eos_token_ids == {2} and vocabulary.token_bytes(0) == b"a"
     found = {one.name for one in (tmp_path / "hub").rglob("*") if one.is_symlink()}

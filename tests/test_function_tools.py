@@ -211,7 +211,7 @@ class LaterPieces:
         lambda key: iter([key]),
     ],
 )
-def test_iterators_are_no_results(function: Any):
+def test_iterators_are_not_results(function: Any):
     tool = guided.function_tool(function, name="tool")
     message = r"tool returned a (generator|async_generator|map|list_iterator), which is not a result: return a list"
     with pytest.raises(guided.OptionError, match=message) as caught:

@@ -233,7 +233,7 @@ def test_tokens(text: str, accepted: list[list[int | str]], refused: list[list[i
         ('root ::= TokenTagDispatch((257, b))\nb ::= "x"', "257"),
     ],
 )
-def test_tokens_are_named_with_permission_alone(text: str, named: str) -> None:
+def test_tokens_are_named_only_with_permission(text: str, named: str) -> None:
     with pytest.raises(SpecError, match="not allowed") as caught:
         COMPILER.compile_gbnf(text)
     assert text[slice(*caught.value.span)] == named

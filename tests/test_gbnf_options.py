@@ -33,7 +33,7 @@ def test_substrings_are_pieces_that_follow_each_other(pieces: list[str]) -> None
 
 @pytest.mark.parametrize(("flags", "python"), [("", 0), ("i", re.I), ("s", re.S), ("is", re.I | re.S), ("u", 0)])
 @pytest.mark.parametrize("pattern", ["a.", "(a|B)b?", "[^b]"])
-def test_flags_are_those_of_regular_expressions(flags: str, python: int, pattern: str) -> None:
+def test_flags_match_regular_expressions(flags: str, python: int, pattern: str) -> None:
     text = f'root ::= Regex("{pattern}", flags="{flags}")'
     for output in outputs("aAbB\n", 2):
         assert accepts(text, output) == bool(re.fullmatch(pattern, output, python)), output

@@ -172,7 +172,7 @@ XGRAMMAR_DIFFERS: dict[str, list[str]] = {
 }
 if XGRAMMAR >= (0, 2, 9):
     XGRAMMAR_DIFFERS |= {
-        'root ::= Regex("\\\\s")': ["\xa0", "\u2029"],  # all white space, as in ECMA-262 and in the facade
+        'root ::= Regex("\\\\s")': ["\xa0", "\u2029"],  # all whitespace, as in ECMA-262 and in the facade
         'root ::= Regex(".+", json_string=true)': [""],  # it ignores the lower bound
     }
 XGRAMMAR_REFUSES = 20

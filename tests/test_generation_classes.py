@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import guided
-from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import GuidedError, LimitExceeded, OptionError, SpecError, UnsupportedError
 from guided.frontends.regex import parse_regex
 from guided.limits import Limits
 from guided.matching import GrammarCompiler, GrammarMatcher
@@ -166,7 +166,7 @@ def test_where_nothing_would_be_left_all_of_them_are_written(pattern: str) -> No
     assert re.fullmatch(pattern, shortest)
 
 
-def test_errors_are_those_of_the_whole_language() -> None:
+def test_errors_match_the_whole_language() -> None:
     with pytest.raises(SpecError, match="unterminated"):
         COMPILER.compile_regex(r"(\d", classes="plain")
     with pytest.raises(SpecError, match="no output at all"):
@@ -263,12 +263,12 @@ def test_a_part_may_have_its_own_option() -> None:
     assert accepts(grammar, '\u06631"a\u2003b"') and not accepts(grammar, '1\u0663"a b"')
 
 
-def test_classes_of_what_is_not_compiled_here_are_refused() -> None:
+def test_classes_of_other_constraints_are_refused() -> None:
     with pytest.raises(GuidedError, match="already compiled"):
         compile_constraint(COMPILER, COMPILER.compile_regex(DIGITS), {"classes": "full"})
     with pytest.raises(GuidedError, match="there is no constraint"):
         compile_constraint(COMPILER, None, {"classes": "full"})
-    with pytest.raises(SpecError, match="classes='unicode' is unknown"):
+    with pytest.raises(OptionError, match="classes='unicode' is unknown"):
         compile_constraint(COMPILER, DIGITS, {"classes": "unicode"})
 
 

@@ -70,7 +70,7 @@ def drawn_pairs(seed: int, count: int, **options: Any) -> list[Pair]:
 
 @pytest.mark.parametrize("how", ["contextual", "basic"])
 @pytest.mark.parametrize("seed", every(3, range(3)))
-def test_masks_are_those_of_the_twin(seed: int, how: str) -> None:
+def test_masks_match_the_twin(seed: int, how: str) -> None:
     rng, masks = random.Random(seed), 0
     for pair in drawn_pairs(seed, 12, lexer=how):
         for _ in range(3):

@@ -40,7 +40,7 @@ def side(name: str, model: Path, folder: Path, *more: Path):
 # llama.cpp rounds the activations for quantised weights to 8 bits, guided does not. So two tokens with nearly equal
 # scores may change places. With the same weights in float32, there is no such difference.
 @pytest.mark.parametrize(("weights", "near"), [("float32", 0.0), ("quantised", 0.25)])
-def test_greedy_tokens_are_those_of_the_engine(tmp_path, weights, near):
+def test_greedy_tokens_match_the_engine(tmp_path, weights, near):
     model = QUANTISED
     if weights == "float32":
         model = tmp_path / "model.gguf"

@@ -48,7 +48,7 @@ def write(processor, req_id, prompt, beams, most, *, width=264, shuffled=False, 
     return [text(row[len(prompt) :]) for row in rows]
 
 
-def test_the_signatures_are_those_of_the_documentation():
+def test_the_signatures_match_the_documentation():
     own = [list(signature(each.__call__).parameters) for each in (GuidedLogitsProcessor, GuidedBatchedLogitsProcessor)]
     assert own[0] == ["self", "req_id", "logits", "token_ids", "stream_ptr", "client_id"]
     assert own[1] == ["self", "req_ids", "logits", "token_ids", "stream_ptr", "client_ids"]

@@ -60,7 +60,7 @@ def alone(model, tokenizer, prompt, constraint, max_tokens):
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral", "gemma2", "mamba"])
-def test_outputs_are_those_of_generate(tokenizer, name):
+def test_outputs_match_generate(tokenizer, name):
     model = (small_model(tokenizer) if name == "llama" else other_models(tokenizer)[name]).eval()
     engine = guided.from_transformers(model, tokenizer)
     for constraint in (None, "[ab]{3,30}"):

@@ -287,7 +287,7 @@ def test_beam_search_honours_options_and_the_budget(vllm):
     assert llm.beam_search(["a"], params) == "a("
 
 
-def test_requests_without_structured_output_are_left_alone(vllm):
+def test_requests_without_structured_output_are_unchanged(vllm):
     plugin.install(Settings())
     SamplingParams().verify(None, object())
 
@@ -338,7 +338,7 @@ def like(of) -> object:
     return abstract, of_data, methods
 
 
-def test_the_methods_are_those_of_the_protocols():
+def test_the_methods_match_the_protocols():
     for ours, theirs in (
         (GuidedGrammar, stand_in.StructuredOutputGrammar),
         (GuidedBackend, stand_in.StructuredOutputBackend),

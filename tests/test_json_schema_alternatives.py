@@ -347,7 +347,7 @@ def test_patterns_that_overlap_in_too_many_ways():
 
 
 @pytest.mark.parametrize(("one", "two"), list(itertools.combinations(PATTERNS, 2)))
-def test_overlap_equals_that_of_enumerated_words(one, two):
+def test_overlap_matches_enumerated_words(one, two):
     """For two patterns: their intersection, and their differences."""
     nodes = [parse_regex(pattern, dialect="ecma", search=True) for pattern in (one, two)]
     overlap = Overlap()

@@ -142,7 +142,7 @@ SMALL = {
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", SMALL)
-def test_a_condition_is_what_multiplying_gives(name, order, monkeypatch):
+def test_a_condition_matches_its_multiplied_form(name, order, monkeypatch):
     """Each schema in both ways, compared with jsonschema, for all small instances."""
     judge = Judge(SMALL[name])
     multiplied = byte_compiler().compile_json_schema(SMALL[name], property_order=order)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from guided.automaton.reference.token_masks import accepts
-from guided.errors import SpecError, UnsupportedError
+from guided.errors import OptionError, SpecError, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, json_schema_to_grammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import compile_constraint
@@ -95,7 +95,7 @@ def test_generation_writes_minimal_escapes():
 
 
 def test_unknown_choice_is_refused():
-    with pytest.raises(SpecError, match="option escapes='none' is unknown"):
+    with pytest.raises(OptionError, match="option escapes='none' is unknown"):
         JsonSchemaOptions(escapes="none")
 
 

@@ -123,7 +123,7 @@ VALUES = [{}, {"a": []}, {"a": [[], [True]]}, {"b": {}}, {"a": [[True, False]], 
 
 
 @pytest.mark.parametrize("index", range(len(LAYOUTS)))
-def test_layout_is_that_of_json_dumps(index):
+def test_layout_matches_json_dumps(index):
     options, dumps = LAYOUTS[index]
     grammar = json_schema_to_grammar(CLOSED, JsonSchemaOptions(**options))
     texts = {json.dumps(value, **other) for value in VALUES for _, other in LAYOUTS}

@@ -34,7 +34,7 @@ VALUES = ["", "1", "12", "2", "2020-02-29", 0, 1, 2, 2.5, True, False, None]
 
 
 @pytest.mark.parametrize("first", range(len(LEAVES)))
-def test_next_to_another_a_leaf_means_what_it_means_alone(first: int) -> None:
+def test_a_leaf_means_the_same_next_to_another_leaf(first: int) -> None:
     for second in range(len(LEAVES)):
         pair = {"prefixItems": [LEAVES[first], {**LEAVES[second], "title": "t"}, LEAVES[first]], "minItems": 3}
         both = byte_compiler().compile_json_schema({**pair, "type": "array", "items": False})

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import guided
-from guided.errors import GuidedError, LimitExceeded, SpecError, UnsupportedError
+from guided.errors import GuidedError, LimitExceeded, OptionError, SpecError, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, check_json_schema, json_schema_to_grammar
 from guided.frontends.json_schema.text.lower import Lowering
 from guided.ir import Node
@@ -41,9 +41,10 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("options", "message", "hint"), OPTIONS)
 def test_options_are_checked(options, message, hint):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(OptionError) as caught:
         JsonSchemaOptions(**options)
-    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert (caught.value.args[0], caught.value.hint) == (message, hint)
+    assert caught.value.option in (*options, None)
 
 
 def test_whitespace_regex_errors_show_the_regex():

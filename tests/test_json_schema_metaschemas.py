@@ -139,7 +139,7 @@ def test_a_subschema_in_another_dialect(own):
 
 
 @pytest.mark.filterwarnings("ignore::guided.GuidedWarning")
-def test_a_pointer_from_what_only_its_own_dialect_sees_as_a_resource():
+def test_a_pointer_from_a_schema_with_an_ineffective_dialect():
     """2020-12 gives such a `$schema` no meaning. jsonschema and ajv resolve from the surrounding document."""
     old = {
         "$schema": "http://json-schema.org/draft-04/schema",

@@ -51,7 +51,7 @@ def test_separators_may_be_regular_expressions():
     assert not accepts({"type": "object"}, '{"a":1}', **literal, whitespace=" *")
     with pytest.raises(guided.SpecError, match="option separators"):
         accepts({}, "1", separators=("(,", ":"))
-    with pytest.raises(guided.SpecError, match="is not ',' with JSON whitespace"):
+    with pytest.raises(guided.OptionError, match="is not ',' with JSON whitespace"):
         accepts({}, "1", separators=("x", ":"))
 
 
@@ -72,8 +72,9 @@ def test_plain_integers():
 
 def test_escapes_are_checked():
     for wrong in ("x", "nm", 3, None):
-        with pytest.raises(guided.SpecError, match="option escapes"):
+        with pytest.raises(guided.OptionError, match="option escapes") as caught:
             COMPILER.compile_json_schema({}, escapes=wrong)
+        assert caught.value.option == "escapes" and "letters that may follow" in str(caught.value)
 
 
 def test_a_compiler_that_does_not_warn_returns_its_findings():

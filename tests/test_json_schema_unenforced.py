@@ -222,7 +222,7 @@ def test_rows_of_check():
     assert {entry["pointer"]: entry["status"] for entry in refused["entries"]}["/requierd"] == "refused"
 
 
-def test_warnings_of_others_are_left_alone():
+def test_other_warnings_are_unchanged():
     """The command line changes filters only for its own warnings, and restores them."""
     before = list(warnings.filters)
     run("check", "--schema", TYPO)

@@ -56,13 +56,13 @@ def test_gelu(dtype, approximate, rows, size, seed):
 
 
 @pytest.mark.parametrize("approximate", ["tanh", "none"])
-def test_gelu_of_what_is_large_or_no_number(approximate):
+def test_gelu_of_large_numbers_and_nan(approximate):
     x = torch.tensor([[-1e10, 1e10, 0.0, float("nan"), -200.0, 200.0]])
     want = torch.tensor([[0.0, 1e10, 0.0, float("nan"), 0.0, 200.0]])
     torch.testing.assert_close(gelu(x, approximate), want, equal_nan=True)
 
 
-def test_swiglu_of_what_is_large_or_no_number():
+def test_swiglu_of_large_numbers_and_nan():
     x = torch.tensor([[-1e30, 1e30, 0.0, float("nan"), -200.0, 1.0, 1.0, 2.0, 1.0, 1.0]])
     torch.testing.assert_close(swiglu(x), torch.tensor([[0.0, 1e30, 0.0, float("nan"), 0.0]]), equal_nan=True)
 

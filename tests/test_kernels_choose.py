@@ -197,7 +197,7 @@ def test_top_p_over_many_equal_tokens(answer, request):
         assert len(seen) > 2 / 3 * len(seeds) and max(seen) < size / 2 + 2
 
 
-def test_frequencies_are_those_of_the_distribution(answer, request):
+def test_frequencies_match_the_distribution(answer, request):
     logits = torch.tensor(np.random.default_rng(0).normal(0, 1, (1, 40)).astype(np.float32))
     slow = request.node.callspec.params["answer"] == "triton"  # in its interpreter
     number = examples(60).max_examples if slow else 4000

@@ -312,7 +312,7 @@ def test_a_sequence_that_fits_the_device_copies_nothing():
 @pytest.mark.parametrize("merged", [False, True])
 @examples(8)
 @given(st.data(), st.randoms(use_true_random=False))
-def test_logits_are_those_without_offload(merged, model, data, rng):
+def test_logits_match_a_run_without_offload(merged, model, data, rng):
     """Chunks of any size, batches, forks, truncations and failed steps give the same bits, except if segments are
     merged.
     """

@@ -196,7 +196,7 @@ def test_however_a_prompt_is_read(name, architecture, tokens, rng):
 
 
 @each_model
-def test_logits_are_near_those_of_unpacked_keys(model):
+def test_logits_are_close_to_unpacked_keys(model):
     tokens = [random.Random(1).randrange(27) for _ in range(60)]
     plain = Reader(model).forward(tokens, len(tokens))
     packed = Reader(model, cache=dense(cache_shape(model), 256)).forward(tokens, len(tokens))

@@ -33,7 +33,7 @@ TEMPLATES = "\n".join(f"t{at}{{x}}: t{at + 1}{{x}} t{at + 1}{{p{{x}}}}" for at i
         ('start: t{"a", "b"}\nt{x, y}: x | t{y, u{x}}\nu{x}: x "c"', "the template"),
         (f'start: A0\n{TERMINALS}\nA40: "a"', "terminal A0"),
         ("start: " + " | ".join(f'"a{number}"' for number in range(6_000)), "one regular expression"),
-        ('start: "a"~0..100000', "at most 10000 are supported"),
+        ('start: "a"~0..100000', "at most 10,000 are supported"),
     ],
 )
 def test_grammars_that_expand_too_much_are_refused(text: str, hint: str) -> None:

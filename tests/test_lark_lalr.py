@@ -112,7 +112,7 @@ def random_recursion(rng):
     return {name: [alternative() for _ in range(rng.randint(1, 4))] + [()] * (rng.random() < 0.1) for name in names}
 
 
-def test_tables_are_those_of_the_twin():
+def test_tables_match_the_twin():
     """Including the doubtful terminals, which Lark does not compute."""
     rng = random.Random(2)
     several = [each for text, *_ in PUBLIC.values() for each in [loaded_rules(text)]]
@@ -171,7 +171,7 @@ LONG.2: /a[ab]/
     ("text", "good", "bad", "refused_by_lark_alone"),
     [(MERGED, ["<a></a>", " <a> x <b></b> </a>"], ["<a>"], ["<a></a> "]), (IDLE, ["a"], ["b", "aa"], [])],
 )
-def test_contexts_are_those_of_the_table(text, good, bad, refused_by_lark_alone):
+def test_contexts_match_the_table(text, good, bad, refused_by_lark_alone):
     parser = lalr(text)
     grammar, lexer = lark_to_lexed(text)
     assert lexer.contexts
@@ -183,7 +183,7 @@ def test_contexts_are_those_of_the_table(text, good, bad, refused_by_lark_alone)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_masks_in_contexts_are_those_of_the_twin(seed):
+def test_masks_in_contexts_match_the_twin(seed):
     rng, found = random.Random(seed), 0
     while found < draws(15):
         text = random_grammar(rng)

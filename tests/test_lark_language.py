@@ -64,7 +64,7 @@ def parses(parser, text: str) -> bool:
 
 
 @given(grammars(), st.lists(st.text("abcB", max_size=6), max_size=12))
-def test_the_language_is_that_of_larks_earley_parser(text, samples):
+def test_the_language_matches_larks_earley_parser(text, samples):
     try:
         parser = lark.Lark(text, parser="earley", lexer="dynamic_complete")
     except lark.exceptions.LarkError:
@@ -174,7 +174,7 @@ def test_ignored_terminals_take_their_longest_match():
     assert "with a lexer" in caught.value.hint
 
 
-def test_a_file_is_imported_from_the_folders_of_the_caller_alone(tmp_path):
+def test_a_file_is_imported_only_from_the_callers_folders(tmp_path):
     (tmp_path / "words.lark").write_text('WORD: "w"+\nword: WORD\n')
     text = "start: word\n%import words.word\n"
     with pytest.raises(SpecError, match=r"there is no grammar 'words.lark' to import"):
@@ -264,6 +264,6 @@ def test_slips_are_shown_where_they_are(text, line, message, hint):
 
 
 @pytest.mark.parametrize("text", ['start: "\\ud800" "x"', 'start: A\nA: "\\udc00"i', 'start: A | @x\nA: "\\ud800"'])
-def test_a_lone_surrogate_is_no_text(text):
+def test_a_lone_surrogate_is_refused(text):
     with pytest.raises(SpecError, match="a lone surrogate"):
         lark_to_lexed(text, grammars={"x": 'start: "x"'})

@@ -38,7 +38,7 @@ def accepts(grammar: guided.CompiledGrammar, text: str) -> bool:
 
 
 @pytest.mark.parametrize("text", every(2, COUNTED))
-def test_counts_that_stay_are_those_of_lark(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_that_stay_match_lark(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lark", reason="lark is not installed")
     from tests.lark_judge import lalr, parses
 
@@ -165,7 +165,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("terminal", every(2, CONDITIONS))
-def test_conditions_that_stay_are_those_of_automata(terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conditions_that_stay_match_automata(terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f'start: (A | B | "ab")+\nA: {terminal}\nB: /a+/ & ~/aa/\n%ignore "c"'
     automata = COMPILER.compile_lark(text)
     monkeypatch.setattr(lexing, "_MAX_DETERMINISED_STATES", 0)

@@ -197,7 +197,7 @@ def test_large_patterns_are_left_to_the_python_code() -> None:
     assert _lark.terminal_states("abc", get_alphabet(), (1, 2, 0)) is None
 
 
-def test_texts_in_common_are_those_of_the_python_code() -> None:
+def test_texts_in_common_match_the_python_code() -> None:
     rng, found = random.Random(0), []
     nodes = [
         Automaton(states)

@@ -103,7 +103,7 @@ def drawn(kind: str, rng: random.Random, compiler: GrammarCompiler) -> CompiledG
 
 
 @pytest.mark.parametrize("kind", ["lexed", "blocks", "composed"])
-def test_forced_tokens_equal_those_of_single_masks(kind: str) -> None:
+def test_forced_tokens_match_single_masks(kind: str) -> None:
     """With a token for each byte: text is forced as long as exactly one token, and not the end, is allowed."""
     rng, found = random.Random(kind), 0
     compiler = GrammarCompiler(vocabulary_of(BYTES))

@@ -159,7 +159,7 @@ def finish_within(pair: Pair, rng: random.Random, slacks: tuple[int, ...]) -> in
 
 @pytest.mark.parametrize("how", ["contextual", "basic"])
 @pytest.mark.parametrize("seed", every(2, range(4)))
-def test_masks_are_those_of_the_twin(seed: int, how: Lexing) -> None:
+def test_masks_match_the_twin(seed: int, how: Lexing) -> None:
     rng = random.Random(seed)
     assert sum(compare_masks(pair, rng) for pair in drawn_pairs(rng, 16, how)) > 100
 
@@ -236,7 +236,7 @@ def pieces() -> guided.Vocabulary:
 
 
 @pytest.mark.parametrize("budget", [None, 60])
-def test_masks_of_a_program_are_those_of_each_token(pieces: guided.Vocabulary, budget: int | None) -> None:
+def test_masks_of_a_program_match_each_token(pieces: guided.Vocabulary, budget: int | None) -> None:
     grammar = guided.GrammarCompiler(pieces).compile_lark(C_SUBSET)
     matcher, rng, data, at = guided.GrammarMatcher(grammar), random.Random(0), C_TEXT.encode(), 0
     ids = {token: number for number, token in enumerate(pieces.tokens) if token}
@@ -275,7 +275,7 @@ STRING.1: /[bru]?"[^"]*"/
 
 
 @pytest.mark.parametrize("how", ["contextual", "basic"])
-def test_masks_of_keywords_are_those_of_each_token_where_names_are_many(how: Lexing) -> None:
+def test_masks_of_keywords_match_each_token_beside_many_names(how: Lexing) -> None:
     letters = "abdefhilnoruwt"
     words = [a + b for a in letters for b in letters] + [a + b + c for a in "deiltuw" for b in letters for c in letters]
     words += [word[:n] for word in ("while", "then", "when", "WHEN") for n in range(2, 6)]
@@ -369,7 +369,7 @@ def test_a_lexer_cuts_whole_outputs_only() -> None:
     assert guided.GrammarMatcher(compiler.compile_grammar(grammar)).accept_string("aa")
 
 
-def test_a_terminal_that_shadows_spaces_in_the_beginning_alone_is_no_hindrance() -> None:
+def test_a_terminal_may_shadow_spaces_at_the_beginning() -> None:
     """Ignored spaces separate the names, so a completion is known without a search."""
     rules = 'start: _MARGIN "!" | word+\nword: NAME | NUMBER\n%ignore " "'
     text = f"{rules}\n_MARGIN: / +/\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/"

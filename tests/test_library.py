@@ -57,7 +57,7 @@ def compiler() -> guided.GrammarCompiler:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stored_forms_are_those_of_the_texts(name):
+def test_stored_forms_match_the_texts(name):
     """If this fails, run `python scripts/store_grammars.py`."""
     found = guided.library()[name]
     stored = library_module._read_stored(FOLDER / f"{name}.lark", found.text, guided.Limits())

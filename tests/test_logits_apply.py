@@ -134,7 +134,7 @@ def test_numpy_needs_no_torch():
     assert done.stdout.strip() == "[1, 2]", done.stderr
 
 
-def test_allowed_tokens_of_a_tensor_are_those_of_its_array():
+def test_allowed_tokens_of_a_tensor_match_its_array():
     bitmask = np.array([[5, -1], [0, 1]], np.int32)
     for row in range(2):
         assert guided.allowed_tokens(torch.from_numpy(bitmask), row) == guided.allowed_tokens(bitmask, row)

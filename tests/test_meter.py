@@ -73,7 +73,7 @@ def test_work_ends_when_it_is_stopped() -> None:
     assert ended.wait(30)
 
 
-def test_a_meter_is_that_of_its_thread() -> None:
+def test_each_thread_has_its_own_meter() -> None:
     found: list[float] = []
     with limit_work(0.0):
         thread = threading.Thread(target=lambda: found.append(seconds_left(7.0)))

@@ -137,7 +137,7 @@ def test_every_decoder_has_a_case():
 
 
 @each_case
-def test_logits_are_those_of_transformers(saved, case):
+def test_logits_match_transformers(saved, case):
     other, model = make(case), load(saved(case))
     want = logits_of(other, TOKENS)
     assert want.std() > 0.1
@@ -180,7 +180,7 @@ def test_caches_chunks_and_neighbours_change_no_bit(saved, case, dtype):
 
 
 @each_case
-def test_greedy_texts_are_those_of_transformers(saved, case):
+def test_greedy_texts_match_transformers(saved, case):
     other, reader = make(case), Reader(load(saved(case)), 64)
     prompt, count = TOKENS[:12], 30  # longer than the windows
     with torch.inference_mode():

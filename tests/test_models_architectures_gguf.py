@@ -153,7 +153,7 @@ def test_weights_of_eight_bits_stay_so(tmp_path, name, dtype):
     assert torch.equal(torch.cat([single.forward([token]) for token in TOKENS]), got)
 
 
-def test_logits_are_those_of_llama_cpp(written):
+def test_logits_match_llama_cpp(written):
     llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is the judge of GGUF files")
     path, model = written
     options = {"n_ctx": 64, "n_batch": 64, "n_threads": 1, "logits_all": True, "verbose": False}

@@ -32,7 +32,7 @@ close = {"atol": 4e-5, "rtol": 2e-5}
 
 
 @pytest.mark.parametrize("case", [*FIRST, "phi3 longrope"])
-def test_adapters_are_those_of_peft(case, saved, tmp_path):  # noqa: F811
+def test_adapters_match_peft(case, saved, tmp_path):  # noqa: F811
     if find_spec("peft") is None:
         pytest.skip("peft is the judge of its adapters")
     with warnings.catch_warnings():
@@ -106,7 +106,7 @@ def test_torch_compile_computes_the_same(case, saved):  # noqa: F811
         scale=st.none() | st.just(0.4),
     ),
 )  # fmt: skip
-def test_attention_of_other_devices_is_that_of_the_kernel(dtype, total, new, kind):
+def test_attention_of_other_devices_matches_the_kernel(dtype, total, new, kind):
     """Torch's function for a whole sequence, which gets no keys before all windows."""
     new, generator = min(new, total), torch.Generator().manual_seed(total)
     k, v, q = (torch.randn(1, total, heads, 16, generator=generator) for heads in (2, 2, 6))

@@ -159,7 +159,7 @@ def test_parts_in_any_order_of_rows(drawn, seed):
 
 
 @each_format
-def test_memory_is_that_of_the_file(kind):
+def test_memory_matches_the_file(kind):
     blocks = random_blocks(kind, 64, 512)
     share = BlockMatrix([blocks], torch.float32).nbytes / blocks.raw.nbytes
     assert 1 <= share < 1.04
@@ -372,7 +372,7 @@ def test_scales_that_are_next_to_nothing(kind):
 
 @each_format
 @pytest.mark.parametrize("scale", [np.inf, -np.inf, np.nan])
-def test_scales_that_are_no_numbers_spoil_their_own_output(kind, scale):
+def test_nan_scales_spoil_only_their_own_output(kind, scale):
     x = noise(1, 5, 512)
     for at in HALVES[kind]:
         blocks = random_blocks(kind, 40, 512)
@@ -453,7 +453,7 @@ def test_rows_that_are_not_there_are_refused():
             BlockMatrix([random_blocks(2, 20, 64).rows(np.array(order))], torch.float32)
 
 
-def test_bytes_that_are_no_matrix_are_refused():
+def test_bytes_of_a_wrong_size_are_refused_as_a_matrix():
     raw = np.zeros((3, 68), np.uint8)
     fine = BlockTiles([(8, raw, None)], 64)
     assert (fine.outs, fine.columns) == (3, 64)

@@ -71,7 +71,7 @@ def test_chunks_are_one_pass(model, tokens, cuts):
 @each_model
 @examples(10)
 @given(sequences=st.lists(TOKENS, min_size=1, max_size=4))
-def test_flat_sequences_are_the_sequences_alone(model, sequences):
+def test_flat_sequences_match_separate_ones(model, sequences):
     lengths = [len(tokens) for tokens in sequences]
     tokens = torch.tensor([token for tokens in sequences for token in tokens])
     positions = torch.cat([torch.arange(n) for n in lengths])

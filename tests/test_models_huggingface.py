@@ -80,7 +80,7 @@ def logits_of(model: Any) -> torch.Tensor:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("shards", ["one file", "many files"])
-def test_logits_are_those_of_transformers(save, case, shards):
+def test_logits_match_transformers(save, case, shards):
     other = make(case)
     path = save(other, max_shard_size="10KB" if shards == "many files" else "1GB")
     assert (path / "model.safetensors.index.json").exists() == (shards == "many files")

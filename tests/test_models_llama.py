@@ -71,7 +71,7 @@ def naive_logits(model: Llama, tokens: list[int]) -> np.ndarray:
 
 @examples(20)
 @given(TOKENS)
-def test_logits_are_those_of_the_formulas(tokens):
+def test_logits_match_the_formulas(tokens):
     for model in (MODEL, WITH_EVERYTHING):
         got = Reader(model, 40).forward(tokens, len(tokens)).numpy()
         np.testing.assert_allclose(got, naive_logits(model, tokens), atol=2e-5)
@@ -91,7 +91,7 @@ def test_any_split_into_chunks_gives_the_logits_of_one_pass(tokens, cuts):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_cached_greedy_tokens_are_those_of_full_recompute(dtype):
+def test_cached_greedy_tokens_match_full_recompute(dtype):
     model = Llama.random(CONFIG, seed=2, dtype=dtype)
     runner, tokens = Reader(model, 80), [3, 1, 4, 1, 5]
     logits = runner.forward(tokens)

@@ -133,7 +133,7 @@ def by_pattern(patterns: dict[str, Any], module: str, default: Any) -> Any:
 @examples(40)
 @given(data=st.data())
 @pytest.mark.parametrize("model", [LLAMA, QWEN3], ids=["llama", "qwen3"])
-def test_logits_are_those_of_the_merged_matrices(tmp_path_factory, model, data):
+def test_logits_match_the_merged_matrices(tmp_path_factory, model, data):
     fields = data.draw(st.lists(st.sampled_from(FIELDS), min_size=1, unique=True))
     layers = data.draw(st.sampled_from([None, [0], 1, [0, 1]]))
     ranks = data.draw(st.dictionaries(st.sampled_from(PATTERNS), st.integers(1, 9), max_size=3))

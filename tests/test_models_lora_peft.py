@@ -75,7 +75,7 @@ def saved(request, tmp_path, peft):
     return tmp_path / "base", tmp_path / "adapter", logits_of(model)
 
 
-def test_logits_are_those_of_peft(saved):
+def test_logits_match_peft(saved):
     base, adapter, want = saved
     plain = load(base)
     model = with_adapter(plain, adapter)
@@ -141,7 +141,7 @@ TARGETS = st.one_of(
 @examples(150)
 @given(TARGETS, st.none() | TARGETS, st.none() | st.integers(0, 2) | st.lists(st.integers(0, 2), max_size=2),
        st.sampled_from([None, [], "layers", ["h", "layers"]]))  # fmt: skip
-def test_targets_are_those_of_peft(tmp_path_factory, peft, included, excluded, layers, places):
+def test_targets_match_peft(tmp_path_factory, peft, included, excluded, layers, places):
     path = tmp_path_factory.mktemp("c")
     config: dict[str, Any] = {"target_modules": included, "exclude_modules": excluded, "layers_to_transform": layers}
     if isinstance(included, str):
@@ -162,7 +162,7 @@ def test_targets_are_those_of_peft(tmp_path_factory, peft, included, excluded, l
 
 @examples(60)
 @given(st.dictionaries(st.sampled_from(PATTERNS), st.integers(1, 9), max_size=4), st.booleans())
-def test_ranks_and_scales_are_those_of_peft(tmp_path_factory, peft, numbers, rslora):
+def test_ranks_and_scales_match_peft(tmp_path_factory, peft, numbers, rslora):
     path = tmp_path_factory.mktemp("c")
     config = {"peft_type": "LORA", "target_modules": "all-linear", "r": 3, "lora_alpha": 5, "use_rslora": rslora}
     alphas = {pattern: 2 * number for pattern, number in reversed(numbers.items())}

@@ -61,7 +61,7 @@ def test_few_numbers_are_listed(
 
 @given(numbers, divisors)
 @settings(max_examples=draws(200))
-def test_multiples_equal_those_of_fractions(value: str, divisor: str) -> None:
+def test_multiples_match_fractions(value: str, divisor: str) -> None:
     expected = Fraction(value) % Fraction(divisor) == 0
     assert is_multiple(Decimal10.parse(value), Decimal10.parse(divisor)) == expected
 

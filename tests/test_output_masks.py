@@ -137,7 +137,7 @@ def test_positions_of_a_string_share_a_row():
     masks = check(grammar, BYTES.encode('{"a":"' + "lorem ipsum " * 20 + '"}'))
     inside = masks.row_numbers[7:-3]
     assert len(masks) > 240 and len(masks.rows) < 12 and len(set(inside.tolist())) == 1
-    assert masks.forced[1] == masks.forced[2] == False  # noqa: E712 (white space may come before the name)
+    assert masks.forced[1] == masks.forced[2] == False  # noqa: E712 (whitespace may come before the name)
     assert not masks.forced[10]
 
 
@@ -241,7 +241,7 @@ def test_the_memory_of_rows_is_bounded():
         _ = masks.rows
 
 
-def test_masks_are_those_of_the_engine(monkeypatch):
+def test_masks_match_the_engine(monkeypatch):
     """Every row from which the engine chose a token, under ample, tight and minimum budgets."""
     torch = pytest.importorskip("torch")
     from guided.engine import Engine

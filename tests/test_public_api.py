@@ -152,7 +152,7 @@ def test_the_package_is_marked_as_typed():
     assert resources.files("guided").joinpath("py.typed").is_file()
 
 
-def test_a_users_file_passes_strict_types_and_knows_what_it_gets():
+def test_a_users_file_passes_strict_types_with_precise_results():
     pytest.importorskip("mypy", reason="mypy is not installed")
     file = Path(__file__).parent / "typed_user.py"
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)]

@@ -235,7 +235,7 @@ def grammar(tp: Any, **options: Any):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_allowed_texts_are_those_that_pydantic_reads(name):
+def test_allowed_texts_match_pydantic(name):
     tp, good, bad = TEXTS[name]
     compiled, adapter = grammar(tp), TypeAdapter(tp)
     for value in good:

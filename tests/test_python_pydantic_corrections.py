@@ -177,7 +177,7 @@ CORRECTED: list[tuple[Any, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("tp", "good", "bad"), CORRECTED, ids=lambda part: getattr(part, "__name__", ""))
-def test_allowed_texts_are_those_that_pydantic_reads(tp: Any, good: list[Any], bad: list[Any]) -> None:
+def test_allowed_texts_match_pydantic(tp: Any, good: list[Any], bad: list[Any]) -> None:
     grammar = COMPILER.compile_type(tp)
     for value in good:
         assert is_allowed(grammar, value) and is_read(tp, value), value

@@ -83,7 +83,7 @@ def model_of(tp: Any) -> Any:
 
 
 @pytest.mark.parametrize(("key", "names"), KEYS)
-def test_names_are_those_that_pydantic_reads(key, names):
+def test_names_match_pydantic(key, names):
     model = model_of(dict[key, int])
     grammar = COMPILER.compile_type(model, whitespace="compact")
     for name in NAMES:

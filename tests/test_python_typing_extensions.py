@@ -80,7 +80,7 @@ def test_recursive_aliases_in_sets():
         type_to_schema(set[Nested])
 
 
-def test_an_alias_that_is_not_recursive_is_no_definition():
+def test_only_recursive_aliases_become_definitions():
     same = alias("Member", Member)
     assert type_to_schema(tuple[Number, Number])["prefixItems"] == [{"type": "integer"}] * 2
     assert list(type_to_schema(tuple[same, Member])["$defs"]) == ["Member", "Nested"]

@@ -433,7 +433,7 @@ def test_refusals(tp, message):
 # --- pydantic
 
 
-def test_pydantic_dates_are_those_of_the_clock():
+def test_pydantic_dates_match_the_clock():
     pydantic = pytest.importorskip("pydantic", reason="pydantic is optional")
 
     class Day(pydantic.BaseModel):

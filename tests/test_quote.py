@@ -88,7 +88,7 @@ def test_offsets_of_normalised_texts(text: str, data: st.DataObject):
     for place in places:
         assert re.sub(r"\s+", " ", text[place.start : place.end]) == part
         around = text[max(0, place.start - 1) : place.start + 1], text[place.end - 1 : place.end + 1]
-        assert all(not pair.isspace() or len(pair) < 2 for pair in around), "a run of white space is not cut"
+        assert all(not pair.isspace() or len(pair) < 2 for pair in around), "a run of whitespace is not cut"
     pattern = "".join(r"\s+" if char == " " else char for char in part)
     assert len(places) == len(re.findall(f"(?={pattern})", re.sub(r"\s+", " ", text)))
 

@@ -91,7 +91,7 @@ def test_a_set_that_ignores_case_does_not_read_all_characters(dialect: str) -> N
 
 
 @given(st.lists(st.integers(0, 300)), st.lists(st.tuples(st.integers(0, 300), st.integers(0, 40))))
-def test_selected_characters_are_those_in_the_ranges(codes: list[int], pairs: list[tuple[int, int]]) -> None:
+def test_selected_characters_are_in_the_ranges(codes: list[int], pairs: list[tuple[int, int]]) -> None:
     codes.sort()
     ranges = charset((low, low + width) for low, width in pairs)
     assert select(codes, ranges) == [code for code in codes if contains(ranges, code)]

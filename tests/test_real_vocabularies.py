@@ -105,7 +105,7 @@ def test_two_hundred_specifications():
 
 
 @both_runs
-def test_whole_masks_are_what_single_tokens_do(name: str, specs: tuple[Specification, ...]) -> None:
+def test_masks_match_single_tokens(name: str, specs: tuple[Specification, ...]) -> None:
     for spec in specs:
         rng = random.Random(f"{name} {spec.name}")
         matcher = one_way(spec, name)
@@ -118,7 +118,7 @@ def test_whole_masks_are_what_single_tokens_do(name: str, specs: tuple[Specifica
 
 
 @both_runs
-def test_samples_of_masks_are_those_of_the_reference(name: str, specs: tuple[Specification, ...]) -> None:
+def test_samples_of_masks_match_the_reference(name: str, specs: tuple[Specification, ...]) -> None:
     vocabulary = compiler_for(name).vocabulary
     single = [id for id, data in enumerate(vocabulary.tokens) if data is not None and len(data) == 1]
     given_up = 0

@@ -123,7 +123,7 @@ def test_corners(pattern: str, texts: list[str], wanted: list[bool]) -> None:
 
 
 @needs_node
-def test_corners_are_those_of_node() -> None:
+def test_corners_match_node() -> None:
     theirs = ask_node([(f"^(?:{pattern})$", "", texts) for pattern, texts, _ in CASES])
     assert theirs == [wanted for _, _, wanted in CASES]
 
@@ -166,7 +166,7 @@ def test_references_are_refused_in_their_place() -> None:
     assert matches(parse_regex("(a)\\_\\2", dialect="ecma"), "a_\x02")
 
 
-def test_code_units_are_looked_at_only_where_it_matters() -> None:
+def test_code_units_are_examined_only_if_necessary() -> None:
     assert parse_regex(r"[a-z\_]{2,1000}", dialect="ecma") == Repeat(Chars(((0x5F, 0x5F), (0x61, 0x7A))), 2, 1000)
     assert parse_regex(r"a\_b", dialect="ecma") == Seq((Text("a"), Text("_"), Text("b"))) or matches(
         parse_regex(r"a\_b", dialect="ecma"), "a_b"

@@ -46,7 +46,7 @@ PATTERNS = st.recursive(st.sampled_from(["a", "b", "[ab]", ".", "ab"]), extended
 
 
 @given(PATTERNS)
-def test_the_texts_are_those_that_re_matches_to_their_ends(pattern):
+def test_texts_match_re_at_their_ends(pattern):
     try:
         node = taken(pattern)
     except Undecided:

@@ -142,7 +142,7 @@ def test_greedy_is_untouched_by_the_seed(row, numbers, output):
         assert not oracle(row, SamplingParams(**numbers), [], output)
 
 
-def test_frequencies_are_those_of_the_distribution():
+def test_frequencies_match_the_distribution():
     row, params = [1.0, 0.5, 0.0, -1.0, -3.0], SamplingParams(0.8, top_k=4, top_p=0.95, min_p=0.05, seed=9)
     expected = distribution(dict(enumerate(row)), params)
     counts = Counter(choose(torch.tensor(row), params, i) for i in range(4000))

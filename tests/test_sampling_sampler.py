@@ -108,7 +108,7 @@ def test_never_a_masked_token(row, seed, temperature, k, top_p):
         assert row[chosen] > -math.inf
 
 
-def test_a_choice_depends_on_seed_and_position_alone():
+def test_a_choice_depends_only_on_seed_and_position():
     row = torch.randn(100, generator=torch.Generator().manual_seed(0))
     params = SamplingParams(1.0, seed=3)
     forward = [choose(row, params, i) for i in range(40)]

@@ -17,7 +17,7 @@ from guided.ir.serial import ByIdentity, Numbered, serial
 PACKAGE = Path(guided.__file__).parent
 
 
-def test_a_number_stays_with_its_object_and_is_that_of_no_other() -> None:
+def test_each_object_keeps_its_own_number() -> None:
     nodes = [Text("a"), Text("a"), Seq(()), EMPTY, Chars(charset([(65, 70)]))]
     numbers = [serial(node) for node in nodes]
     assert len(set(numbers)) == len(nodes)

@@ -144,7 +144,7 @@ def test_the_error_of_very_deep_json():
     run(ask)
 
 
-def test_a_client_that_leaves_within_its_body_is_no_defect(capsys: pytest.CaptureFixture[str], caplog):
+def test_a_client_may_leave_within_its_body(capsys: pytest.CaptureFixture[str], caplog):
     with listening(log_format="json") as (_, address):
         with socket.create_connection(("127.0.0.1", int(address.rsplit(":", 1)[1])), timeout=20) as client:
             client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")

@@ -70,7 +70,7 @@ def test_a_stream_is_the_answer_in_pieces():
     run(body)
 
 
-def test_offsets_of_a_streamed_text_are_those_of_the_whole():
+def test_offsets_of_a_streamed_text_match_the_whole():
     async def body(ask):
         options = {"model": "guided", "prompt": ["a", "b"], "max_tokens": 20, "seed": 5, "n": 2, "logprobs": 1}
         whole = await ask.completions.create(**options)
@@ -226,7 +226,7 @@ def test_a_dead_engine_is_reported():
     asyncio.run(whole())
 
 
-def test_events_are_those_of_the_format():
+def test_events_match_the_format():
     async def whole():
         async with served() as (_, http):
             answer = await http.post("/v1/completions", json={"prompt": "a", "stream": True, "regex": "[a-z]{5}"})

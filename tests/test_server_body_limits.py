@@ -55,7 +55,7 @@ def test_others_are_answered_while_a_large_body_is_read(monkeypatch):
         ("/v1/completions", {"prompt": "a", "json_schema": {"type": "x", "title": "t" * 99_999}}),
     ],
 )
-def test_errors_are_those_of_small_ones(path, body):
+def test_errors_of_large_bodies_match_small_ones(path, body):
     async def run():
         async with served() as (server, http):
             told = []

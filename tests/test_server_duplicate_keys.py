@@ -50,7 +50,7 @@ def random_json(source, depth=0):
     return "{" + ", ".join(members) + "}"
 
 
-def test_the_location_is_that_of_a_key_that_is_written_twice():
+def test_the_location_of_a_repeated_key():
     counts = [0, 0]
     for seed in range(draws(5000)):
         text = random_json(random.Random(seed))

@@ -34,7 +34,7 @@ async def text_of(stream) -> list[str]:
     return [texts[number] for number in sorted(texts)]
 
 
-def test_answers_are_those_of_the_engine():
+def test_answers_match_the_engine():
     engine, rng = small_engine(), random.Random(3)
     requests = [
         Request(f"prompt {i}", [None, "[a-z]{3,9}", {"type": "integer"}, ["yes", "no"]][i % 4], n=1 + i % 3,

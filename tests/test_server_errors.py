@@ -244,7 +244,7 @@ def test_specifications_that_the_vocabulary_cannot_write(path, body, param, code
         (b"5", ""),
     ],
 )
-def test_bodies_that_are_no_requests(sent, message):
+def test_malformed_bodies(sent, message):
     async def whole():
         async with served() as (_, http):
             for path in ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/tokenize", "/detokenize"):
@@ -313,7 +313,7 @@ def test_stops_are_bounded():
     assert caught.value.param == "stop"
 
 
-def test_an_option_out_of_its_range_is_no_error_of_the_specification():
+def test_an_option_out_of_range_is_not_an_invalid_specification():
     assert make_error_body(OptionError("seed is -1"), "regex")["error"]["param"] is None
 
 

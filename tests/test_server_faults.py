@@ -126,7 +126,7 @@ def test_a_client_that_goes_away_while_its_specification_is_compiled(monkeypatch
 
 
 @pytest.mark.parametrize("error", [RuntimeError("SENTINEL"), MemoryError("SENTINEL")])
-def test_a_forward_pass_that_fails_ends_its_requests_alone(error: Exception):
+def test_a_failed_forward_pass_ends_only_its_requests(error: Exception):
     with listening() as (server, address):
         gate, step = Gate(server.engine), server.engine.scheduler.runner.step
         gate.let(20)

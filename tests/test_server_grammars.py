@@ -153,7 +153,7 @@ def test_invalid_requests_are_errors(route, fields, param):
     run(body)
 
 
-def test_explanations_are_those_of_the_matcher():
+def test_explanations_match_the_matcher():
     async def body(ask, server, http):
         schema = json.dumps(POINT)
         told = await ask("explain", json_schema=schema, prefix='{"x": 1', text="00")
@@ -193,7 +193,7 @@ def test_sentences_are_of_the_language_and_come_again():
     run(body)
 
 
-def test_a_step_is_that_of_the_engine():
+def test_a_step_matches_the_engine():
     """Each token of an answer is in the mask of its step, and the masses equal those that the engine has counted."""
 
     async def body(ask, server, http):

@@ -142,7 +142,7 @@ def test_a_stream_is_the_message_in_pieces(body, kinds):
     run(both, small_engine(4000, more=MARKS), **REASONS)
 
 
-def test_the_answer_is_that_of_a_conversation():
+def test_the_answer_matches_a_conversation():
     async def both(_, http):
         for body, chat in (
             (FORMAT, {"json_schema": SCHEMA}),

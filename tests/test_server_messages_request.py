@@ -75,7 +75,7 @@ def said(**body):
         (turns([]), [{"role": "user", "content": ""}]),
     ],
 )  # fmt: skip
-def test_messages_are_those_of_a_conversation(messages, wanted):
+def test_messages_match_a_conversation(messages, wanted):
     assert said(messages=messages) == wanted
     system = {"role": "system", "content": "Be brief."}
     for given in ("Be brief.", [text("Be "), text("brief.", cache_control={"type": "ephemeral"})]):
@@ -94,7 +94,7 @@ def test_an_answer_continues_the_last_message_of_the_assistant():
     assert read(messages=turns("x", "It"), thinking={"type": "disabled"}).chat_body().items() >= OFF.items()
 
 
-def test_tools_are_those_of_a_conversation():
+def test_tools_match_a_conversation():
     inner = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
     body = read(tools=[{**TOOL, "type": "custom", "cache_control": {"type": "ephemeral"}}]).chat_body()
     assert body["tools"] == [{"type": "function", "function": inner}]
@@ -116,7 +116,7 @@ def test_tools_are_those_of_a_conversation():
         ({"type": "tool", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
     ],
 )
-def test_choices_are_those_of_a_conversation(choice, wanted):
+def test_choices_match_a_conversation(choice, wanted):
     body = read(tools=[TOOL], tool_choice=choice).chat_body()
     assert body["tool_choice"] == wanted and "parallel_tool_calls" not in body
     if choice["type"] != "none":
@@ -140,7 +140,7 @@ def test_thinking_is_off_unless_a_request_turns_it_on():
         assert (shown.shows_thinking, shown.to_chat_request().include_reasoning) == (True, True)
 
 
-def test_formats_and_numbers_are_those_of_a_conversation():
+def test_formats_and_numbers_match_a_conversation():
     chat = read(
         output_config={**FORMAT, "effort": "high"}, max_tokens=7, temperature=0, top_p=0.5, top_k=4,
         stop_sequences=["a", "b"], metadata={"user_id": "u"}, service_tier="standard_only", speed="standard",
@@ -284,7 +284,7 @@ def test_errors_of_the_conversation_have_the_names_of_the_request(error, param, 
 
 
 @pytest.mark.parametrize("kind", [SpecError, UnsupportedError])
-def test_places_in_schemas_of_tools_are_those_of_the_request(kind):
+def test_places_in_schemas_of_tools_match_the_request(kind):
     for pointer, here in (
         ("tools/0/function/parameters/properties/stop", "tools/0/input_schema/properties/stop"),
         ("tools/0/function/name", "tools/0/name"),

@@ -98,7 +98,7 @@ def test_a_rebound_name_is_refused(address, host):
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8000", "LocalHost.", "127.0.0.1", "127.8.9.1:1", "[::1]:8000",
                                   "192.168.0.7"])  # fmt: skip
-def test_addresses_and_localhost_are_no_names_of_others(host):
+def test_addresses_and_localhost_are_allowed_hosts(host):
     assert status_of(LOOPBACK, {"host": host}) == (200, None)
 
 

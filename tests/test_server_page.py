@@ -243,7 +243,7 @@ def test_an_error_of_a_specification_is_marked_in_place(browser: Browser, addres
         expect(page.locator("#marks mark")).to_have_count(0)
 
 
-def test_by_keys_alone(browser: Browser, address: str):
+def test_the_page_can_be_used_by_keyboard(browser: Browser, address: str):
     with opened(browser, address, color_scheme="light") as page:
         seen = dict[str, str]()
         for _ in range(40):
@@ -284,7 +284,7 @@ def test_by_keys_alone(browser: Browser, address: str):
         expect(page.locator("#help")).to_be_hidden()
 
 
-def test_steps_are_those_of_what_was_sent_and_texts_are_copied_without_a_clipboard(browser: Browser, address: str):
+def test_steps_match_the_request_and_texts_are_copied_without_a_clipboard(browser: Browser, address: str):
     with opened(browser, address) as page:
         page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
         page.locator(".more summary").click()

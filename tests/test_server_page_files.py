@@ -51,7 +51,7 @@ def test_files_are_served_with_their_types_and_nothing_else_is():
     asyncio.run(whole())
 
 
-def test_the_page_names_its_own_files_alone():
+def test_the_page_names_only_its_own_files():
     names = {path.name for path in FILES}
     found = set()
     for path in FILES:

@@ -176,7 +176,7 @@ def test_a_compilation_that_gets_no_cpu_time_may_be_retried(monkeypatch: pytest.
     asyncio.run(run())
 
 
-def test_the_cpu_time_of_a_compilation_is_that_of_its_thread():
+def test_the_cpu_time_of_a_compilation_counts_only_its_thread():
     preparation, begun, leave = Preparation(), threading.Event(), threading.Event()
 
     def compute():

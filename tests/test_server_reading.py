@@ -158,7 +158,7 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Øsl°"}}\n</too
         ("plain <tool", "plain <tool"),
     ],
 )
-def test_white_space_that_only_sets_calls_apart_is_no_text(text, left, most):
+def test_whitespace_between_calls_is_not_text(text, left, most):
     reading = SampleReader(how("qwen_3"))
     told, _, calls, _ = put_together(reading, events(text, random.Random(0), most))
     assert told == reading.text == left

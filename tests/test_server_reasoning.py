@@ -98,7 +98,7 @@ def test_reasoning_can_be_switched_off():
     run(body, thinker(), **REASONS)
 
 
-def test_line_ends_after_reasoning_are_no_text_of_a_free_answer():
+def test_line_ends_after_reasoning_are_not_text_of_a_free_answer():
     async def body(ask):
         options = ASK | {"logit_bias": {"10": 7.0, "97": 7.0, "259": 7.0}, "n": 8}  # "\n", "a", and the end
         answer = await ask.chat.completions.create(**options)

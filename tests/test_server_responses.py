@@ -102,7 +102,7 @@ def test_the_whole_is_what_the_last_event_holds(more):
     asyncio.run(whole())
 
 
-def test_log_probabilities_are_those_of_a_conversation():
+def test_log_probabilities_match_a_conversation():
     async def whole():
         async with served() as (_, http):
             both = {"seed": 4, "regex": "abc[a-z]{4}", "temperature": 1}
@@ -241,7 +241,7 @@ def test_the_clients_accumulator_has_the_same_items(steps):
     assert done == events[-1]["response"]["output"]
 
 
-def test_log_probabilities_are_of_the_text_alone():
+def test_log_probabilities_belong_only_to_the_text():
     held = ([0xC3], [])  # the first byte of a character, which is reported with the second
     events = rendered([THINK, held, ([0xA4], [TextDelta("ä")]), *CALL, ([103], []), SAY], top=1)
     deltas = [event["logprobs"] for event in events if event["type"] == "response.output_text.delta"]

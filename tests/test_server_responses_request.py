@@ -56,7 +56,7 @@ def test_items_are_messages(items, messages):
     assert counted == messages
 
 
-def test_tools_are_those_of_a_conversation():
+def test_tools_match_a_conversation():
     flat = {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
     inner = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
     body = read(tools=[flat], tool_choice={"type": "function", "name": "f"}, parallel_tool_calls=False).chat_body()
@@ -73,7 +73,7 @@ def test_tools_are_those_of_a_conversation():
     assert not none.keys() & {"tools", "tool_choice", "parallel_tool_calls"}
 
 
-def test_formats_are_those_of_a_conversation():
+def test_formats_match_a_conversation():
     schema = {"const": None, "enum": [None]}
     form = {"type": "json_schema", "name": "n", "schema": schema, "strict": True}
     inner = {"name": "n", "schema": schema, "strict": True}
@@ -87,7 +87,7 @@ def test_formats_are_those_of_a_conversation():
     assert "response_format" not in read(text={"format": None}).chat_body()
 
 
-def test_numbers_are_those_of_a_conversation():
+def test_numbers_match_a_conversation():
     asked = read(max_output_tokens=7, temperature=0, seed=3, stop="a", logit_bias={"5": 1}, stream=True, metadata={})
     chat = asked.to_chat_request()
     assert chat.options() == {"temperature": 0, "seed": 3, "stop": "a", "logit_bias": {5: 1}}
@@ -202,7 +202,7 @@ def test_errors_of_the_conversation_have_the_names_of_the_request(error, param, 
 
 
 @pytest.mark.parametrize("kind", [SpecError, UnsupportedError])
-def test_places_in_schemas_of_tools_are_those_of_the_request(kind):
+def test_places_in_schemas_of_tools_match_the_request(kind):
     for pointer, here in (
         ("tools/0/function/parameters/properties/max_tokens", "tools/0/parameters/properties/max_tokens"),
         ("/properties/tools/0/function", "/properties/tools/0/function"),

@@ -67,7 +67,7 @@ def test_refusals(body, param):
     run(ask)
 
 
-def test_a_character_that_no_model_knows_is_no_defect():
+def test_characters_outside_the_vocabulary_are_accepted():
     async def body(server, http):
         answer = await http.post("/stream", json={"prompt": "\u4e2d\u0000\U0001f600", "max_tokens": 3})
         assert bodies(answer)[-1]["done"]

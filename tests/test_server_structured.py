@@ -134,6 +134,9 @@ def test_old_names_are_warned_of():
         ({"structured_outputs": {"json": "{"}}, "structured_outputs.json", "is not JSON"),
         ({"structured_outputs": {"regex": "a", "whitespace_pattern": " "}},
             "structured_outputs.whitespace_pattern", "requires json"),
+        ({"structured_outputs": {"json": {}, "whitespace_pattern": 3}},
+            "structured_outputs.whitespace_pattern", "is not a string"),
+        ({"guided_json": {}, "guided_whitespace_pattern": "single"}, "guided_whitespace_pattern", "is unknown"),
         ({"guided_json": {}, "guided_regex": "a"}, "guided_json", "json and regex"),
         ({"regex": "a", "ebnf": 'root ::= "a"'}, "ebnf", "regex and ebnf cannot be combined"),
         ({"response_format": named({}), "lark": 'start: "a"'}, "lark", "cannot be combined"),
@@ -161,7 +164,7 @@ def test_refusals(fields, param, message):
         ({"lark": "start: <[5]>"}, "invalid_specification", "--allow-special-tokens"),
         ({"gbnf": "root ::= <|im_end|>"}, "invalid_specification", ""),
         ({"regex": "a{80}"}, "max_tokens_too_small", "set max_tokens to 80 or more"),
-        ({"lark": 'start: "a"~20000'}, "limit_exceeded", "10000"),
+        ({"lark": 'start: "a"~20000'}, "limit_exceeded", "10,000"),
     ],
 )
 def test_specifications_that_are_refused(fields, code, message):

@@ -71,7 +71,7 @@ def test_the_template_is_given_tools_calls_results_and_reasoning():
         ("/v1/messages", {"model": "guided", "messages": SAY, "max_tokens": 3, "output_config": FORMAT}),
     ],
 )
-def test_a_missing_template_is_no_error_of_the_specification(path: str, body: dict[str, Any]):
+def test_a_missing_template_is_not_an_invalid_specification(path: str, body: dict[str, Any]):
     whole = small_engine()
 
     async def ask() -> None:

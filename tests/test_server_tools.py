@@ -91,7 +91,7 @@ def test_every_choice(more):
 
 @pytest.mark.parametrize("schema", [None, {"type": "boolean"}])
 @pytest.mark.parametrize("describe", [None, False, True])
-def test_without_a_choice_of_tools_the_prompt_is_that_of_the_engine(schema, describe):
+def test_without_a_choice_of_tools_the_prompt_matches_the_engine(schema, describe):
     """The model does not see the tools, and its answer is described if it has a form."""
 
     def weather(days: int) -> str:

@@ -222,7 +222,7 @@ def test_no_attribute_has_a_text_of_the_client():
     assert not any(word in exported for word in ("secret", "hidden", "written")) and len(spans) > 5
 
 
-def test_names_are_those_of_the_conventions():
+def test_names_match_the_conventions():
     async def body(http):
         options = {"top_p": 0.9, "top_k": 5, "presence_penalty": 0.5, "frequency_penalty": 0.5, "n": 2}
         await http.post("/v1/chat/completions", json={**CHAT, **options})

@@ -281,7 +281,7 @@ def test_changed_tables():
     assert 0.02 < accepted / total < 0.9
 
 
-def test_tables_of_strangers():
+def test_untrusted_tables():
     """Data that no writer produces is refused, for any integers."""
     rng = random.Random(5)
     for length in (0, 1, 3, 7, 40):

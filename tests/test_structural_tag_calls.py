@@ -208,7 +208,7 @@ def begins(before: Any, now: Any) -> bool:
 
 
 @pytest.mark.parametrize("style", XGRAMMARS)
-def test_verdicts_equal_those_of_xgrammar(style: str) -> None:
+def test_verdicts_match_xgrammar(style: str) -> None:
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     testing = pytest.importorskip("xgrammar.testing", reason="xgrammar is not installed")
     for kind, texts in table(style).items():
@@ -239,7 +239,7 @@ def why_different(style: str, row: dict[str, Any]) -> str | None:
 
 @pytest.mark.parametrize("style", ["deepseek_v3_1", "kimi"])
 @pytest.mark.parametrize("value", ["5", "-1.5e+3", "true", '"a"', "[1, 2]"])
-def test_arguments_that_are_no_object_end_where_the_value_does(style: str, value: str) -> None:
+def test_arguments_other_than_objects_end_with_the_value(style: str, value: str) -> None:
     """The text after them follows at once."""
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"const": json.loads(value)}}}]
     data = guided.tool_style(style).data

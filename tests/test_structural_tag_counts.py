@@ -67,7 +67,7 @@ def test_counts_that_no_call_has(bounds: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("bound", [-1, 1.5, "2", True])
-def test_bounds_that_are_no_counts(bound: Any) -> None:
+def test_invalid_bounds(bound: Any) -> None:
     with pytest.raises(guided.SpecError, match="non-negative integer"):
         arguments("qwen_xml", maxProperties=bound)
 

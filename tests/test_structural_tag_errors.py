@@ -197,7 +197,7 @@ def test_a_text_shows_the_span() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", '{"type": 1, "type": 2}', "[" * 5000, '{"a": ' * 600 + "1" + "}" * 600, "1" * 5000]
 )
-def test_texts_that_are_no_json_are_refused(text: str) -> None:
+def test_texts_that_are_not_json_are_refused(text: str) -> None:
     with pytest.raises((guided.SpecError, guided.LimitExceeded)):
         byte_compiler().compile_structural_tag(text)
 

@@ -51,7 +51,7 @@ def json_schema(schema: Any, excludes: list[str]) -> Any:
 @pytest.mark.parametrize("number", range(len(SCHEMAS)))
 @pytest.mark.parametrize("excludes", [["ab"], ["a"], ["b", "aa"], ["tru", "nul", "1"]])
 @pytest.mark.parametrize("escapes", ["json", "minimal"])
-def test_texts_without_the_strings_are_those_that_are_left(number: int, excludes: list[str], escapes: Any) -> None:
+def test_texts_without_the_strings_match_the_filtered_texts(number: int, excludes: list[str], escapes: Any) -> None:
     """Generated texts, and texts of the language after inserting letters."""
     source = random.Random(f"{number} {excludes}")
     compiler = byte_compiler()

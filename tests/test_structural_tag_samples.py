@@ -76,7 +76,7 @@ SAMPLES: dict[str, tuple[Form, list[str], list[str]]] = {
         ['{"s": "x", "i": 3}', '{"i": 3, "s": "x"}'],
         ['{"i": 3}', '{"s": "x", "s": "y"}'],
     ),
-    "json_schema, white space": (
+    "json_schema, whitespace": (
         {
             "type": "json_schema",
             "json_schema": {"type": "array", "items": {"type": "boolean"}},
@@ -342,7 +342,7 @@ def test_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_verdicts_equal_those_of_xgrammar(name: str) -> None:
+def test_verdicts_match_xgrammar(name: str) -> None:
     xgrammar = pytest.importorskip("xgrammar", reason="xgrammar is not installed")
     testing = pytest.importorskip("xgrammar.testing", reason="xgrammar is not installed")
     form, yes, no = SAMPLES[name]

@@ -191,7 +191,7 @@ def test_the_node_is_read_alike_by_the_reference(number: int) -> None:
 
 @pytest.mark.parametrize("whole_bytes", [True, False])
 @pytest.mark.parametrize("seed", every(3, range(30)))
-def test_masks_and_budgets_of_random_nodes_are_those_of_the_reference(seed: int, whole_bytes: bool) -> None:
+def test_masks_and_budgets_of_random_nodes_match_the_reference(seed: int, whole_bytes: bool) -> None:
     """Random tokens. Without a token for each byte, rules are written out."""
     source = random.Random(seed)
     free = free_text(random_strings(source, 4) or ["ab"], random_strings(source, 1))
@@ -249,7 +249,7 @@ def test_a_malformed_node_is_an_error() -> None:
             compiler.compile_grammar(Grammar({"start": node}))
 
 
-def test_the_ends_and_what_follows_them_are_as_many() -> None:
+def test_dispatch_needs_a_node_for_each_end() -> None:
     with pytest.raises(ValueError, match="zip"):
         free_text(["a", "b"]).dispatch([Text("x")])
 

@@ -56,7 +56,7 @@ def matcher_of(node: Node) -> GrammarMatcher:
 
 
 def some_substrings(data: st.DataObject, size: int = 12) -> Substrings:
-    """A node that generates something: not only white space if it has whole words."""
+    """A node that generates something: not only whitespace if it has whole words."""
     node = data.draw(substrings(data.draw(st.sampled_from(ALPHABETS)), size).filter(all_substrings))
     assert isinstance(node, Substrings)
     return node
@@ -107,7 +107,7 @@ def test_no_substring_leads_from_one_text_to_the_next():
 
 
 @given(st.data())
-def test_masks_and_budgets_equal_those_of_the_reference(data: st.DataObject):
+def test_masks_and_budgets_match_the_reference(data: st.DataObject):
     alphabet = data.draw(st.sampled_from(ALPHABETS[:6]))
     node: Node = data.draw(substrings(alphabet))
     drawn = data.draw(vocabularies(alphabet))
@@ -171,7 +171,7 @@ def test_tokens_that_leave_the_part():
 
 
 @given(st.data())
-def test_places_equal_those_of_a_regular_expression(data: st.DataObject):
+def test_locations_match_a_regular_expression(data: st.DataObject):
     node = some_substrings(data)
     part = data.draw(st.sampled_from(sorted(all_substrings(node))) | st.text("ab ", min_size=1, max_size=3))
     border = r"(?:(?<!\w)|(?!\w))" if node.whole_words else ""
@@ -204,7 +204,7 @@ def test_a_repetitive_text_is_searched_a_few_times():
 
 
 @given(st.data())
-def test_derivatives_equal_those_of_the_trie(data: st.DataObject):
+def test_derivatives_match_the_trie(data: st.DataObject):
     node = some_substrings(data, 5)
     terms = Terms()
     mine, trie = terms.read(node), terms.read(build_trie(all_substrings(node)))
@@ -227,7 +227,7 @@ def test_derivatives_equal_those_of_the_trie(data: st.DataObject):
 def test_texts_are_limited():
     node = Substrings(("ab" * 600, "c" * 600))
     compiler = GrammarCompiler(vocabulary(), limits=Limits(states=1_500))
-    with pytest.raises(LimitExceeded, match="1800 > 1500"):
+    with pytest.raises(LimitExceeded, match="1,800 > 1,500"):
         compiler.compile_grammar(Grammar({"start": node}))
 
 

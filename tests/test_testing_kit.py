@@ -37,7 +37,7 @@ def language(pattern: str) -> list[str]:
 
 @given(PATTERNS)
 @examples(60)
-def test_counts_are_those_of_brute_force(pattern):
+def test_counts_match_brute_force(pattern):
     wanted = [sum(len(text) == length for text in language(pattern)) for length in range(7)]
     assert counts(pattern, 6) == wanted
     assert count(pattern, 4) == wanted[4]

@@ -109,7 +109,7 @@ def test_masks_of_patterns_are_walks(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['"', '"a', '"a-', '"_@'])
-def test_a_count_that_ends_where_its_loop_does_not(text: str) -> None:
+def test_a_loop_along_which_the_end_becomes_reachable(text: str) -> None:
     """Strings of at least three characters: a loop along which the end becomes reachable."""
     schema = {"type": "string", "pattern": "[A-z]+", "minLength": 3, "maxLength": 64}
     matcher = GrammarMatcher(compiler().compile_json_schema(json.dumps(schema)))
@@ -140,7 +140,7 @@ def test_words_of_which_any_may_be_the_last(words: int) -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_masks_under_a_budget_are_what_leads_to_an_end_in_time(pattern: str) -> None:
+def test_masks_under_a_budget_lead_to_an_end_in_time(pattern: str) -> None:
     """Tokens are decided by the state that they lead to. For a sample, distances to the end are computed separately."""
     rng = random.Random(pattern)
     matcher = GrammarMatcher(compiler().compile_json_schema({"type": "string", "pattern": pattern}))

@@ -215,7 +215,7 @@ def test_no_unknown_token_is_given(path):
             Vocabulary.from_sentencepiece(path).encode("aé")
 
 
-def test_the_end_token_is_that_of_the_model(path):
+def test_the_end_token_matches_the_model(path):
     path.write_bytes(sentencepiece_file([*HEAD, ("a", -1.0, 1)], trainer=field(42, 1)))
     assert Vocabulary.from_sentencepiece(path).eos_token_ids == {1}
     path.write_bytes(sentencepiece_file([*HEAD, ("a", -1.0, 1)], trainer=field(42, 3)))

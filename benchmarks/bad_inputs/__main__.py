@@ -100,20 +100,20 @@ def main() -> int:
         if construct.name in results:
             continue
         begin = time.perf_counter()
-        found = search(construct, measure_of(construct), settings)
-        results[construct.name] = found.findings
-        print(f"{construct.name}: {len(found.findings)} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr)
-        for line in (*(f"died: {died}" for died in found.died), *map(line_of, found.findings)):
+        progress = search(construct, measure_of(construct), settings)
+        results[construct.name] = progress.findings
+        print(f"{construct.name}: {len(progress.findings)} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr)
+        for line in (*(f"died: {died}" for died in progress.died), *map(line_of, progress.findings)):
             print(f"  {line}", file=sys.stderr, flush=True)
         if args.json is not None:
             with args.json.open("a", encoding="utf-8") as file:
                 row = {
                     "construct": construct.name,
-                    "costs": found.costs,
-                    "refusals": found.refusals,
-                    "died": found.died,
+                    "costs": progress.costs,
+                    "refusals": progress.refusals,
+                    "died": progress.died,
                 }
-                file.write(json.dumps(row | {"findings": [asdict(each) for each in found.findings]}) + "\n")
+                file.write(json.dumps(row | {"findings": [asdict(each) for each in progress.findings]}) + "\n")
     by_name = {each.name: each for each in constructs}
     every = (one for name in by_name for one in results[name])
     limited = (

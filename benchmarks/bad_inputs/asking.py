@@ -77,7 +77,7 @@ class _Moment:
     def __init__(self) -> None:
         self._wall, self._cpu = perf_counter(), process_time()
 
-    def passed(self) -> float:
+    def elapsed(self) -> float:
         """Seconds."""
         return min(perf_counter() - self._wall, process_time() - self._cpu)
 
@@ -103,8 +103,8 @@ async def _watched(http: httpx.AsyncClient) -> AsyncIterator[tuple[list[float], 
     tasks = [asyncio.create_task(ask()), asyncio.create_task(tick())]
     try:
         yield waits, gaps
-        done = len(waits)
-        while len(waits) == done:  # the pending request may be the slowest
+        count = len(waits)
+        while len(waits) == count:  # the pending request may be the slowest
             await asyncio.sleep(0.01)
     finally:
         for task in tasks:

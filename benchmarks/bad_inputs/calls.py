@@ -84,19 +84,19 @@ def vocabulary() -> guided.Vocabulary:
     return guided.Vocabulary(tokens, eos_token_ids=[len(tokens)], special_tokens=special, size=size)
 
 
-def compiled(construct: Construct, given: Any, tokens: guided.Vocabulary) -> CompiledGrammar:
+def compiled(construct: Construct, specification: Any, tokens: guided.Vocabulary) -> CompiledGrammar:
     """The grammar of a specification, compiled with empty caches."""
     compiler = guided.GrammarCompiler(tokens, limits=LIMITS, cache_bytes=0, warn=False)
     if construct.kind == "call":
-        return given(compiler)  # type: ignore[no-any-return]
-    return getattr(compiler, _COMPILERS[construct.kind])(given, **construct.options)  # type: ignore[no-any-return]
+        return specification(compiler)  # type: ignore[no-any-return]
+    return getattr(compiler, _COMPILERS[construct.kind])(specification, **construct.options)  # type: ignore[no-any-return]
 
 
 def measure_calls(construct: Construct, n: int, meter: Meter) -> None:
     """See the head. After a refused call, the calls that depend on it are skipped."""
-    given = construct.build(n)
+    specification = construct.build(n)
     name = "compile" if construct.kind != "call" else "call"
-    grammar = meter.call(name, lambda: compiled(construct, given, vocabulary()))
+    grammar = meter.call(name, lambda: compiled(construct, specification, vocabulary()))
     if not isinstance(grammar, CompiledGrammar):
         return
     walk = _Walk(grammar, meter, random.Random(construct.name))
@@ -110,20 +110,20 @@ def measure_calls(construct: Construct, n: int, meter: Meter) -> None:
     kind = {"json_schema": "schema", "type": "schema"}.get(construct.kind, construct.kind)
     if kind in ("schema", "regex", "gbnf", "lark", "choice", "structural_tag"):
         lark = dict(construct.options) if kind == "lark" else {}
-        meter.call("lint", lambda: lint_specification(grammar, kind, given, lark))
-    measure_sentence(construct, given, meter)
+        meter.call("lint", lambda: lint_specification(grammar, kind, specification, lark))
+    measure_sentence(construct, specification, meter)
 
 
-def measure_sentence(construct: Construct, given: Any, meter: Meter) -> None:
+def measure_sentence(construct: Construct, specification: Any, meter: Meter) -> None:
     """A random sentence over bytes, not much longer than the shortest one."""
     if construct.kind in ("call", "type", "expr"):
         return
-    grammar = meter.call("compile for bytes", lambda: compiled(construct, given, byte_vocabulary()))
+    grammar = meter.call("compile for bytes", lambda: compiled(construct, specification, byte_vocabulary()))
     if grammar is None:
         return
-    least = meter.call("minimum in bytes", lambda: guided.GrammarMatcher(grammar).min_tokens_to_finish())
-    if least is not None and least < 500:
-        meter.call("sample", lambda: draw_sentence(grammar, random.Random(1), least + 20, False))
+    minimum = meter.call("minimum in bytes", lambda: guided.GrammarMatcher(grammar).min_tokens_to_finish())
+    if minimum is not None and minimum < 500:
+        meter.call("sample", lambda: draw_sentence(grammar, random.Random(1), minimum + 20, False))
 
 
 class _Walk:
@@ -148,10 +148,10 @@ class _Walk:
         for slack in _SLACKS:
             matcher = guided.GrammarMatcher(self.grammar)
             for step in range(_NEAR):
-                least = self.meter.call("minimum", matcher.min_tokens_to_finish)
-                if least is None:
+                minimum = self.meter.call("minimum", matcher.min_tokens_to_finish)
+                if minimum is None:
                     break
-                act = partial(matcher.fill_next_token_bitmask, self.bitmask, max_tokens=least + slack)
+                act = partial(matcher.fill_next_token_bitmask, self.bitmask, max_tokens=minimum + slack)
                 self.meter.call("budget mask", act, slack=slack, step=step)
                 if self.meter.refused or not self._step(matcher):
                     break

@@ -1,4 +1,4 @@
-"""The search: doubles n until a call breaks its bound or grows faster than n. In: a construct. Out: `Found`.
+"""The search: doubles n until a call breaks its bound or grows faster than n. In: a construct. Out: `SearchProgress`.
 
 Each n runs in a forked process of its own, so caches of an earlier n do not count. The kernel bounds its CPU time and
 address space, so a bad input cannot harm the machine. A process that is killed counts as a call that takes too long.
@@ -26,7 +26,7 @@ from benchmarks.bad_inputs.bounds import FLOOR, STEEP, bound_of
 from benchmarks.bad_inputs.construct import Construct
 from benchmarks.bad_inputs.meter import Meter
 
-__all__ = ["Finding", "Found", "Measure", "Settings", "run_once", "search"]
+__all__ = ["Finding", "Measure", "SearchProgress", "Settings", "run_once", "search"]
 
 Measure: TypeAlias = Callable[[Construct, int, Meter], object]
 _POINTS: Final = 4  # of the slope
@@ -78,7 +78,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchProgress:
     """The results of a construct.
 
     Attributes:
@@ -107,60 +107,60 @@ class Found:
         return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
 
 
-def search(construct: Construct, measure: Measure, settings: Settings) -> Found:
+def search(construct: Construct, measure: Measure, settings: Settings) -> SearchProgress:
     """See the head."""
-    found, before = Found(construct), 0
+    progress, before = SearchProgress(construct), 0
     for n in _sizes(construct, settings):
-        goes_on = _run(found, n, measure, settings)
-        if before and (call := _fallen(found, before, n)) is not None:
-            _climb(found, call, before, n, measure, settings)
-        too_long = list(found.refusals.values())[-2:] == ["limit spec_length"] * 2
-        worst = max((finding.ratio for finding in found.findings), default=0.0)
+        goes_on = _run(progress, n, measure, settings)
+        if before and (call := _fallen(progress, before, n)) is not None:
+            _climb(progress, call, before, n, measure, settings)
+        too_long = list(progress.refusals.values())[-2:] == ["limit spec_length"] * 2
+        worst = max((finding.ratio for finding in progress.findings), default=0.0)
         if not goes_on or too_long or worst > settings.enough:
             break
         before = n
-    found.findings += _grown(found)
-    return found
+    progress.findings += _grown(progress)
+    return progress
 
 
-def _run(found: Found, n: int, measure: Measure, settings: Settings) -> bool:
+def _run(progress: SearchProgress, n: int, measure: Measure, settings: Settings) -> bool:
     """Measure one n. Return whether a larger one may be tried."""
-    rows, ended = run_once(found.construct, n, measure, settings)
+    rows, ended = run_once(progress.construct, n, measure, settings)
     total = 0.0
     for row in (row for row in rows if "call" in row):
         total += row["cpu"]
-        costs = found.costs.setdefault(row["call"], {})
+        costs = progress.costs.setdefault(row["call"], {})
         seconds, memory = costs.get(n, (0.0, 0))
         costs[n] = max(seconds, row["cpu"]), max(memory, row["memory"])
-        _judge(found, row, n)
+        _judge(progress, row, n)
     first = next((row for row in rows if "call" in row), None)
     if first is not None and first["refused"]:
-        found.refusals[n] = first["refused"]
+        progress.refusals[n] = first["refused"]
     if ended == "error":
-        found.died.append(rows[-1].get("error", "") if rows else "")
+        progress.died.append(rows[-1].get("error", "") if rows else "")
     elif ended:
         call = next((row["begin"] for row in reversed(rows) if "begin" in row), "start")
         ratio = settings.cpu / bound_of(call).seconds
-        found.findings.append(Finding(found.construct.name, call, "killed", n, settings.cpu, ratio, None, ended))
+        progress.findings.append(Finding(progress.construct.name, call, "killed", n, settings.cpu, ratio, None, ended))
     return not ended and total <= settings.patience
 
 
-def _fallen(found: Found, before: int, n: int) -> str | None:
+def _fallen(progress: SearchProgress, before: int, n: int) -> str | None:
     """A call that costs much less than for the n before, such as beyond a limit that selects another path."""
-    for call, costs in found.costs.items():
+    for call, costs in progress.costs.items():
         floor = FLOOR * bound_of(call).seconds
         if before in costs and costs[before][0] > floor and costs.get(n, (0.0, 0))[0] < costs[before][0] / 2:
             return call
     return None
 
 
-def _climb(found: Found, call: str, low: int, high: int, measure: Measure, settings: Settings) -> None:
+def _climb(progress: SearchProgress, call: str, low: int, high: int, measure: Measure, settings: Settings) -> None:
     """Find the largest n before a call's cost falls. It has the worst cost."""
     for _ in range(_BISECTIONS):
         middle = (low + high) // 2
-        if middle in (low, high) or not _run(found, middle, measure, settings):
+        if middle in (low, high) or not _run(progress, middle, measure, settings):
             return
-        costs = found.costs[call]
+        costs = progress.costs[call]
         if costs.get(middle, (0.0, 0))[0] >= costs[low][0]:
             low = middle
         else:
@@ -218,27 +218,29 @@ def _sizes(construct: Construct, settings: Settings) -> Iterator[int]:
         n *= factor if n < 1 << 17 else max(factor, 8)
 
 
-def _judge(found: Found, row: dict[str, Any], n: int) -> None:
+def _judge(progress: SearchProgress, row: dict[str, Any], n: int) -> None:
     """Keep the worst row of each call that breaks its bound."""
     bound = bound_of(row["call"])
     for what, value, most in (("time", row["cpu"], bound.seconds), ("memory", row["memory"], bound.memory)):
         if value <= most:
             continue
-        finding = Finding(found.construct.name, row["call"], what, n, value, value / most, None, row["refused"])
-        same = next((at for at, it in enumerate(found.findings) if (it.call, it.what) == (row["call"], what)), None)
+        finding = Finding(progress.construct.name, row["call"], what, n, value, value / most, None, row["refused"])
+        same = next((at for at, it in enumerate(progress.findings) if (it.call, it.what) == (row["call"], what)), None)
         if same is None:
-            found.findings.append(finding)
-        elif found.findings[same].value < value:
-            found.findings[same] = finding
+            progress.findings.append(finding)
+        elif progress.findings[same].value < value:
+            progress.findings[same] = finding
 
 
-def _grown(found: Found) -> Iterator[Finding]:
-    for call, costs in found.costs.items():
+def _grown(progress: SearchProgress) -> Iterator[Finding]:
+    for call, costs in progress.costs.items():
         for what, which, most in (
             ("growth in time", 0, bound_of(call).seconds),
             ("growth in memory", 1, bound_of(call).memory),
         ):
-            slope = found.slope(call, which, FLOOR * most)
+            slope = progress.slope(call, which, FLOOR * most)
             if slope is not None and slope > STEEP:
                 n = max(costs, key=lambda n: costs[n][which])
-                yield Finding(found.construct.name, call, what, n, costs[n][which], costs[n][which] / most, slope, "")
+                yield Finding(
+                    progress.construct.name, call, what, n, costs[n][which], costs[n][which] / most, slope, ""
+                )

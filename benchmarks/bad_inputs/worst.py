@@ -30,12 +30,12 @@ _FIELDS: Final = {
 
 def request_of(construct: Construct, call: str, n: int) -> dict[str, Any] | None:
     """A request that makes a server call the construct, or None if no request can."""
-    given = construct.build(n)
+    specification = construct.build(n)
     if construct.is_request:
-        route, body = construct.kind, given
+        route, body = construct.kind, specification
     elif construct.kind in _FIELDS and not (construct.kind == "regex" and construct.options):
         route = _ROUTES.get(call.split()[0], "/v1/completions")
-        body = {_FIELDS[construct.kind]: {"choice": given} if construct.kind == "choice" else given}
+        body = {_FIELDS[construct.kind]: {"choice": specification} if construct.kind == "choice" else specification}
         if route == "/v1/completions":
             body |= {"prompt": "a", "max_tokens": 1}
     else:

@@ -43,28 +43,30 @@ _FORMAT_LENGTHS = Lengths(prompt=256, written=50)
 _BATCH_TOKENS = 128
 
 
-def _rows(section: str, given: argparse.Namespace) -> Iterator[str]:
-    models: list[Path] = [model.resolve() for model in given.model or [find_weights()]]
+def _rows(section: str, arguments: argparse.Namespace) -> Iterator[str]:
+    models: list[Path] = [model.resolve() for model in arguments.model or [find_weights()]]
     if section == "formats":
-        yield from format_rows(given.formats, models[0], given.threads, given.node, given.rounds, _FORMAT_LENGTHS)
+        yield from format_rows(
+            arguments.formats, models[0], arguments.threads, arguments.node, arguments.rounds, _FORMAT_LENGTHS
+        )
         return
     if section == "format-accuracy":
-        yield from format_accuracy_rows(given.formats, models[0], given.node, given.positions)
+        yield from format_accuracy_rows(arguments.formats, models[0], arguments.node, arguments.positions)
         return
     if section == "accuracy":
-        yield from (accuracy_row(model, model.name, given.node, given.positions) for model in models)
+        yield from (accuracy_row(model, model.name, arguments.node, arguments.positions) for model in models)
         return
-    server = None if given.llama_server is None else given.llama_server.resolve()
+    server = None if arguments.llama_server is None else arguments.llama_server.resolve()
     for model in models:
-        for threads in given.threads:
+        for threads in arguments.threads:
             if section == "speed":
-                yield from speed_rows(model, model.name, threads, given.node, given.rounds, Lengths())
+                yield from speed_rows(model, model.name, threads, arguments.node, arguments.rounds, Lengths())
             elif section == "batch":
-                yield from batch_rows(model, threads, given.node, server, given.rounds, _BATCH_TOKENS)
+                yield from batch_rows(model, threads, arguments.node, server, arguments.rounds, _BATCH_TOKENS)
             elif section == "extraction":
-                yield from extraction_rows(model, threads, given.node, server, given.rounds)
+                yield from extraction_rows(model, threads, arguments.node, server, arguments.rounds)
             else:
-                yield from memory_rows(model, threads, given.rounds)
+                yield from memory_rows(model, threads, arguments.rounds)
 
 
 def main() -> int:
@@ -84,10 +86,10 @@ def main() -> int:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--positions", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
-    for section in given.section:
+    arguments = parser.parse_args()
+    for section in arguments.section:
         print(f"\n{_HEADS[section]}", flush=True)
-        for row in _rows(section, given):
+        for row in _rows(section, arguments):
             print(row, flush=True)
     return 0
 

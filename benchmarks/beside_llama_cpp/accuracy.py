@@ -62,8 +62,8 @@ def format_accuracy_rows(formats: list[str], tokenizer: Path, node: Path, positi
 
 
 def _logits(engine: Any, ids: list[int]) -> Floats:
-    found: Floats = engine.logits(ids, keep=len(ids)).numpy()[:, : engine.vocabulary.size]
-    return found
+    logits: Floats = engine.logits(ids, keep=len(ids)).numpy()[:, : engine.vocabulary.size]
+    return logits
 
 
 def _probabilities(model: Path, ids: list[int], node: Path, threads: int) -> Floats:
@@ -83,10 +83,10 @@ def _compare(want: Floats, other: Callable[[slice], npt.NDArray[np.float64]]) ->
     divergence, same = 0.0, 0
     for start in range(0, len(want), _PIECE):
         part = slice(start, start + _PIECE)
-        expected, found = _log_softmax(want[part]), other(part)[:, : want.shape[1]]
-        found = found - np.logaddexp.reduce(found, axis=1, keepdims=True)
-        divergence += float((np.exp(expected) * (expected - found)).sum())
-        same += int((expected.argmax(1) == found.argmax(1)).sum())
+        expected, actual = _log_softmax(want[part]), other(part)[:, : want.shape[1]]
+        actual = actual - np.logaddexp.reduce(actual, axis=1, keepdims=True)
+        divergence += float((np.exp(expected) * (expected - actual)).sum())
+        same += int((expected.argmax(1) == actual.argmax(1)).sum())
     return divergence / len(want), same / len(want)
 
 

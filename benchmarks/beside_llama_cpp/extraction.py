@@ -67,8 +67,12 @@ def _run_round(engine: Any, sides: dict[str, _Ask], number: int) -> dict[str, _R
         for name, ask in sides.items():
             answers[name].append(ask(prompt, schema))
     return {
-        name: _Round(sum(each[0] for each in got), sum(each[1] for each in got), sum(is_json(each[2]) for each in got))
-        for name, got in answers.items()
+        name: _Round(
+            sum(each[0] for each in results),
+            sum(each[1] for each in results),
+            sum(is_json(each[2]) for each in results),
+        )
+        for name, results in answers.items()
     }
 
 

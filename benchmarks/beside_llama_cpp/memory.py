@@ -34,10 +34,10 @@ def memory_rows(model: Path, threads: int, rounds: int) -> list[str]:
     with GgufFile(model) as file:
         stored = file_bytes_per_token(file)
     weights, context = weight_bytes_per_token(engine.model), _SHORT + _WRITTEN // 2
-    kept = context * _kv_bytes(engine.model)
+    cached = context * _kv_bytes(engine.model)
     speed, measured = bandwidth(threads, rounds), min(_decode(engine) for _ in range(rounds + 1))
-    limit = (weights + kept) / speed
-    sizes = f"{weights / 1e6:.1f} | {stored / 1e6:.1f} | {weights / stored:.3f} | {kept / 1e6:.1f}"
+    limit = (weights + cached) / speed
+    sizes = f"{weights / 1e6:.1f} | {stored / 1e6:.1f} | {weights / stored:.3f} | {cached / 1e6:.1f}"
     times = f"{speed / 1e9:.1f} | {1000 * limit:.2f} | {1000 * measured:.2f} | {limit / measured:.2f}"
     return [f"| {model.name} | {threads} | {sizes} | {times} |"]
 

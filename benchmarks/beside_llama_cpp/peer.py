@@ -60,8 +60,8 @@ class NodePeer:
         """Read all prompts, and write some tokens after each."""
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        asked = {"prompts": prompts, "write": write} | ({} if schema is None else {"schema": schema})
-        print(json.dumps(asked), file=process.stdin, flush=True)
+        request = {"prompts": prompts, "write": write} | ({} if schema is None else {"schema": schema})
+        print(json.dumps(request), file=process.stdin, flush=True)
         return Answer(**json.loads(process.stdout.readline()))
 
     def __enter__(self) -> NodePeer:

@@ -110,22 +110,22 @@ def _type_of_first(allowed: list[Any]) -> type | None:
     return next((type(value) for value in allowed if value != ""), None)
 
 
-def _has_right_item_types(given: Any, allowed: Any, kind: type) -> bool:
+def _has_right_item_types(argument: Any, allowed: Any, kind: type) -> bool:
     """Whether each item has the type of the schema or of the first allowed item. Any item will do for ""."""
-    return not isinstance(allowed, list) or all(type(item) in (kind, _type_of_first(allowed)) for item in given)
+    return not isinstance(allowed, list) or all(type(item) in (kind, _type_of_first(allowed)) for item in argument)
 
 
-def _is_right_object(given: Any, allowed: Any) -> bool:
-    if not isinstance(given, dict) or not isinstance(allowed, dict):
+def _is_right_object(argument: Any, allowed: Any) -> bool:
+    if not isinstance(argument, dict) or not isinstance(allowed, dict):
         return False
     return all(
         name in allowed and _standardize_string(value) in map(_standardize_string, allowed[name])
-        for name, value in given.items()
-    ) and all(name in given or "" in values for name, values in allowed.items())
+        for name, value in argument.items()
+    ) and all(name in argument or "" in values for name, values in allowed.items())
 
 
-def _is_right_array_of_objects(given: Any, allowed: Any) -> bool:
-    return len(given) == len(allowed) and all(map(_is_right_object, given, allowed))
+def _is_right_array_of_objects(argument: Any, allowed: Any) -> bool:
+    return len(argument) == len(allowed) and all(map(_is_right_object, argument, allowed))
 
 
 def _standardize_string(value: Any) -> Any:

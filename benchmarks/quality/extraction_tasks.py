@@ -25,50 +25,50 @@ TASKS: Final[list[Task]] = [*INVOICES, *MACHINE_MESSAGES, *EMAILS, *NOTES]
 _MISSING: Final = object()
 
 
-def right_fields(answer: Any, given: Any) -> dict[str, bool]:
-    """Return for the JSON Pointer of each leaf of `answer` whether `given` has the right value there.
+def right_fields(answer: Any, value: Any) -> dict[str, bool]:
+    """Return for the JSON Pointer of each leaf of `answer` whether `value` has the right value there.
 
-    Strings are compared in small letters, without surrounding white space and without a final period. Numbers are
+    Strings are compared in small letters, without surrounding whitespace and without a final period. Numbers are
     compared by value, so 5 equals 5.0, but true does not equal 1. A missing leaf is wrong, and null equals only null.
     Lists are compared position by position: each extra item adds one wrong leaf with the pointer of the item. An empty
-    list in `answer` is one leaf unless `given` has extra items there. Extra members of objects are ignored.
+    list in `answer` is one leaf unless `value` has extra items there. Extra members of objects are ignored.
 
     Args:
         answer: the right value, as in `Task.answer`. A tuple means that any of its values is right.
-        given: the value to judge, as `json.loads` returns it.
+        value: the value to judge, as `json.loads` returns it.
     """
-    return dict(_judge(answer, given, ""))
+    return dict(_judge(answer, value, ""))
 
 
-def _judge(answer: Any, given: Any, pointer: str) -> Iterator[tuple[str, bool]]:
+def _judge(answer: Any, value: Any, pointer: str) -> Iterator[tuple[str, bool]]:
     if isinstance(answer, dict):
-        members = given if isinstance(given, dict) else {}
-        for name, wanted in answer.items():
+        members = value if isinstance(value, dict) else {}
+        for name, expected in answer.items():
             escaped = name.replace("~", "~0").replace("/", "~1")
-            yield from _judge(wanted, members.get(name, _MISSING), f"{pointer}/{escaped}")
+            yield from _judge(expected, members.get(name, _MISSING), f"{pointer}/{escaped}")
     elif isinstance(answer, list):
-        yield from _judge_items(answer, given, pointer)
+        yield from _judge_items(answer, value, pointer)
     else:
         alternatives = answer if isinstance(answer, tuple) else (answer,)
-        yield pointer, any(_is_equal(wanted, given) for wanted in alternatives)
+        yield pointer, any(_is_equal(expected, value) for expected in alternatives)
 
 
-def _judge_items(answer: list[Any], given: Any, pointer: str) -> Iterator[tuple[str, bool]]:
-    items = given if isinstance(given, list) else []
-    for at, wanted in enumerate(answer):
-        yield from _judge(wanted, items[at] if at < len(items) else _MISSING, f"{pointer}/{at}")
+def _judge_items(answer: list[Any], value: Any, pointer: str) -> Iterator[tuple[str, bool]]:
+    items = value if isinstance(value, list) else []
+    for at, expected in enumerate(answer):
+        yield from _judge(expected, items[at] if at < len(items) else _MISSING, f"{pointer}/{at}")
     for at in range(len(answer), len(items)):
         yield f"{pointer}/{at}", False
     if not answer and not items:
-        yield pointer, isinstance(given, list)
+        yield pointer, isinstance(value, list)
 
 
-def _is_equal(wanted: Any, given: Any) -> bool:
-    if isinstance(wanted, str) and isinstance(given, str):
-        return _normalize(wanted) == _normalize(given)
-    if isinstance(wanted, bool) or isinstance(given, bool) or wanted is None:
-        return wanted is given
-    return isinstance(given, int | float) and bool(wanted == given)
+def _is_equal(expected: Any, value: Any) -> bool:
+    if isinstance(expected, str) and isinstance(value, str):
+        return _normalize(expected) == _normalize(value)
+    if isinstance(expected, bool) or isinstance(value, bool) or expected is None:
+        return expected is value
+    return isinstance(value, int | float) and bool(expected == value)
 
 
 def _normalize(value: str) -> str:

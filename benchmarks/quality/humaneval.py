@@ -182,7 +182,7 @@ def _runs(command: tuple[str, ...], program: str, seconds: float) -> bool:
     path = [shutil.which(word) or word for word in command[:1]]
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [*path, *command[1:], sys.executable, "-I", "-S", "-"],
                 input=driver.encode("ascii"),
                 stdout=subprocess.DEVNULL,
@@ -195,7 +195,7 @@ def _runs(command: tuple[str, ...], program: str, seconds: float) -> bool:
             )
         except subprocess.TimeoutExpired:
             return False
-    return done.returncode == _PASSED
+    return process.returncode == _PASSED
 
 
 def free_text_code(text: str) -> str:

@@ -113,11 +113,11 @@ def _results(
             grammar = case.constraint(engine.compiler)
             thoughts = (options or {}).get("think_first", 0)  # besides the budget of the answer
             most = case.max_tokens * 2 if thoughts == "answer" else case.max_tokens + thoughts
-            given = guided.Options(max_tokens=most, **cast("guided.Options", options or {}))
+            request_options = guided.Options(max_tokens=most, **cast("guided.Options", options or {}))
             if options is None:
-                yield guided.Request(case.free_conversation(grammar), options=given)
+                yield guided.Request(case.free_conversation(grammar), options=request_options)
             else:
-                yield guided.Request(case.conversation(), grammar, options=given)
+                yield guided.Request(case.conversation(), grammar, options=request_options)
 
     for number, outcome in engine.generate_each(requests(), total=len(cases), progress=True):
         if isinstance(outcome, Exception):

@@ -1,4 +1,4 @@
-"""Sixty questions about three databases, and functions that judge a given query.
+"""Sixty questions about three databases, and functions that judge a query.
 
 Each database has twenty questions. Thirty questions are easy, twenty medium and ten hard: see `SqlTask.difficulty`.
 Judge queries on a connection from `sql_databases.connect`, which refuses everything but SELECT.
@@ -29,7 +29,7 @@ _TOLERANCE: Final = 1e-6
 _ERRORS: Final = (sqlite3.Error, sqlite3.Warning, ValueError)
 
 
-def right_rows(connection: sqlite3.Connection, gold: str, given: str, *, ordered: bool) -> bool:
+def right_rows(connection: sqlite3.Connection, gold: str, query: str, *, ordered: bool) -> bool:
     """Return whether a query returns the same rows as the right query.
 
     Numbers are equal if they differ by at most 1e-6. Everything else is equal only to the same value of the same type.
@@ -40,7 +40,7 @@ def right_rows(connection: sqlite3.Connection, gold: str, given: str, *, ordered
     Args:
         connection: a connection from `sql_databases.connect`.
         gold: the right query.
-        given: the query to judge.
+        query: the query to judge.
         ordered: whether the order of the rows matters.
 
     Raises:
@@ -48,7 +48,7 @@ def right_rows(connection: sqlite3.Connection, gold: str, given: str, *, ordered
     """
     right = connection.execute(gold).fetchall()
     try:
-        with _deadline(connection), closing(connection.execute(given)) as cursor:
+        with _deadline(connection), closing(connection.execute(query)) as cursor:
             rows = cursor.fetchmany(len(right) + 1)
     except _ERRORS:
         return False
@@ -56,8 +56,8 @@ def right_rows(connection: sqlite3.Connection, gold: str, given: str, *, ordered
         return False
     if ordered:
         return all(map(_is_equal_row, right, rows))
-    for wanted in right:
-        at = next((at for at, row in enumerate(rows) if _is_equal_row(wanted, row)), None)
+    for expected in right:
+        at = next((at for at, row in enumerate(rows) if _is_equal_row(expected, row)), None)
         if at is None:
             return False
         del rows[at]
@@ -89,11 +89,11 @@ def _deadline(connection: sqlite3.Connection) -> Iterator[None]:
         connection.set_progress_handler(None, _INSTRUCTIONS)
 
 
-def _is_equal_row(wanted: tuple[Any, ...], row: tuple[Any, ...]) -> bool:
-    return len(wanted) == len(row) and all(map(_is_equal, wanted, row))
+def _is_equal_row(expected: tuple[Any, ...], row: tuple[Any, ...]) -> bool:
+    return len(expected) == len(row) and all(map(_is_equal, expected, row))
 
 
-def _is_equal(wanted: Any, value: Any) -> bool:
-    if isinstance(wanted, int | float) and isinstance(value, int | float):
-        return math.isclose(wanted, value, rel_tol=0, abs_tol=_TOLERANCE)
-    return type(wanted) is type(value) and wanted == value
+def _is_equal(expected: Any, value: Any) -> bool:
+    if isinstance(expected, int | float) and isinstance(value, int | float):
+        return math.isclose(expected, value, rel_tol=0, abs_tol=_TOLERANCE)
+    return type(expected) is type(value) and expected == value

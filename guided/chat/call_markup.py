@@ -41,7 +41,7 @@ class CallMarkup:
 
     Attributes:
         data: `section`, `trigger` and `call` of a style's description, without the form of the arguments.
-        lead: the white space before the calls if there is no section, otherwise "".
+        lead: the whitespace before the calls if there is no section, otherwise "".
         allows_several_calls: whether the template accepts several calls in a message.
     """
 
@@ -79,7 +79,7 @@ def infer_markup(renderer: CallRenderer, shape: Shape) -> CallMarkup:
     between = parts.separators[0][: len(parts.separators[0]) - lengths[1]] + begin
     start, end, separator = _split_between(first, between, parts.suffix)
     opening, closing = first[: len(first) - len(start)], parts.suffix[len(end) :]
-    if not opening.strip():  # white space after the last call belongs to the message
+    if not opening.strip():  # whitespace after the last call belongs to the message
         end, separator = end.rstrip(), end[len(end.rstrip()) :] + separator
     call: dict[str, Any] = {"begin": _join_begin(start, inner), "end": end}
     number = first_index if first_index is not None else other_index

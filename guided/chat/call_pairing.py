@@ -53,11 +53,11 @@ def rewrite_ids(messages: Sequence[_Json], form: Pattern, *, restarts: bool = Fa
 
     Args:
         form: the form of ids.
-        restarts: whether the ids are the numbers of the calls in their message, whatever ids the caller gave them.
+        restarts: number the calls of each message from the first number again, and ignore the caller's ids.
 
     A result without an id belongs to the next unanswered call of the message before it, if possible to one without an
-    id. A result whose call is missing keeps an id of the form; another id becomes a new one if `name`, or the form,
-    determines it.
+    id. If the call of a result is missing, an id that has the form is kept. Any other id is replaced if the result's
+    `name`, or the form alone, determines the new id.
     """
     writer, out = _IdWriter(form, restarts), list[_Json]()
     for message in messages:

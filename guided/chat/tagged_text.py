@@ -198,7 +198,7 @@ def _tag_parts(text_with_tags: TaggedText, parts: list[str], sep: str | None) ->
         return parts
     out, start = [], 0
     for part in parts:
-        if sep is None:  # skip the separating white space
+        if sep is None:  # skip the separating whitespace
             start = str.find(text_with_tags, part, start)
         out.append(_tag_substring(text_with_tags, part, start))
         start += len(part) + (len(sep) if sep is not None else 0)

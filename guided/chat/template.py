@@ -138,7 +138,7 @@ class ChatTemplate:
         """The ids between the model's answer to a conversation and its next answer, if the user writes `request`.
 
         Raises:
-            GuidedError: the template does not show the answer, or for the reasons of `render`.
+            GuidedError: the template does not render the answer; or an error of `render`.
         """
         turns = [{"role": "assistant", "content": _ANSWER_MARK}, {"role": "user", "content": request}]
         text = self.text(replace(chat, messages=[*chat.messages, *turns]))

@@ -54,7 +54,7 @@ def encode_rendered(vocabulary: Vocabulary, text: str, markers: Collection[str] 
 
 
 class _SpaceRules(NamedTuple):
-    """A control token's effect on adjacent text: whether it strips the white space before or after it, and whether the
+    """A control token's effect on adjacent text: whether it strips the whitespace before or after it, and whether the
     text after it is encoded as the continuation of a text."""
 
     strips_before: bool
@@ -105,7 +105,7 @@ def _determine_space_rules(vocabulary: Vocabulary, id: int) -> _SpaceRules:
             encode(f"{name} \na") == word_after_name,
             word_after_name[1:] != word and word_after_name[1:] == vocabulary.encode("a", continued=True),
         )
-    except VocabularyError:  # the vocabulary cannot spell white space
+    except VocabularyError:  # the vocabulary cannot spell whitespace
         return _SpaceRules(False, False, False)
 
 

@@ -25,7 +25,7 @@ from guided.cli.console import DONE, NEGATIVE, InputError, Progress, print_json,
 from guided.cli.failed_masks import FailedMask
 from guided.cli.specification import GENERATION, Specification, add_specification, read_specification
 from guided.cli.vocabularies import add_vocabulary, load_vocabulary
-from guided.errors import LimitExceeded
+from guided.errors import LimitExceeded, format_count
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import native_vocabulary
 from guided.matching.explain.error_location import error_location_of
@@ -248,6 +248,8 @@ def _print(out: dict[str, Any]) -> None:
     for label, key in (("first visit", "mask_us_first_visit"), ("again", "mask_us_again")):
         times = out[key] or {}
         lines.append(f"  {label:12}" + "   ".join(f"{name} {value:.2f}" for name, value in times.items()))
-    lines.append(f"automaton     {grammar['positions']:,} positions in {grammar['rules']:,} rules")
-    lines.append(f"memory        {grammar['states']:,} states {state_kib:,.0f} KiB; token tables {table_kib:,.0f} KiB")
+    positions, rules = format_count(grammar["positions"], "position"), format_count(grammar["rules"], "rule")
+    lines.append(f"automaton     {positions} in {rules}")
+    states = format_count(grammar["states"], "state")
+    lines.append(f"memory        {states} {state_kib:,.0f} KiB; token tables {table_kib:,.0f} KiB")
     print("\n".join(lines))

@@ -1,7 +1,7 @@
 """`guided check`: does a specification compile, is each of its keywords enforced, and do texts satisfy it?
 
 In: a specification, and texts. Out: a report. The exit code is 1 if the specification is refused or a text does not
-match. Texts are matched by the compiled automaton, with the result of a validator: any white space, escapes and member
+match. Texts are matched by the compiled automaton, with the result of a validator: any whitespace, escapes and member
 order that JSON allows are accepted, unless options say otherwise.
 """
 

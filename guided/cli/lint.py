@@ -18,7 +18,7 @@ from guided.cli.console import DONE, NEGATIVE, Progress, print_json
 from guided.cli.failed_masks import FailedMask
 from guided.cli.specification import GENERATION, add_specification, read_specification
 from guided.cli.vocabularies import add_vocabulary, load_vocabulary
-from guided.errors import LimitExceeded
+from guided.errors import LimitExceeded, format_count
 from guided.frontends.common.lint_finding import LintFinding
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask, allowed_tokens
 from guided.matching.explain.lint_findings import lint_specification
@@ -140,9 +140,8 @@ def _show(findings: list[LintFinding], size: dict[str, Any], masks: dict[str, An
             print(f"  hint: {each.hint}")
     if not findings:
         print("nothing found")
-    terminals = f", {size['terminals']} terminals" if "terminals" in size else ""
-    time = f"compiled in {size['compile_ms']:.1f} ms"
-    print(f"size: {size['rules']} rules{terminals}, {size['positions']} positions, {time}")
+    counts = [format_count(size[f"{noun}s"], noun) for noun in ("rule", "terminal", "position") if f"{noun}s" in size]
+    print(f"size: {', '.join(counts)}, compiled in {size['compile_ms']:.1f} ms")
     if not masks["measured"]:
         print("masks: none could be measured")
         return

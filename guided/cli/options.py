@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=None,
         help="describe in the system message what the answer must look like (default: schemas, types and choices, with "
-        "models of at least 200 million parameters)",
+        "models of at least about 200 million parameters without embeddings)",
     )
     add(
         "--think-first",

@@ -32,6 +32,7 @@ def result_to_json(result: Result) -> dict[str, Any]:
         "token_masks": result.token_masks,
         "finish_reason": result.finish_reason,
         **({"stop": result.stop} if result.stop is not None else {}),
+        **({"cut": True} if result.cut else {}),
         **_reasoning_to_json(result),
         **({"captures": result.captures} if result.captures else {}),
         **({"fields": {name: asdict(field) for name, field in result.fields.items()}} if result.fields else {}),

@@ -12,6 +12,7 @@ import secrets
 from guided.cli.arguments import integer
 from guided.cli.console import DONE, InputError, Progress, print_json
 from guided.cli.specification import GENERATION, add_specification, read_specification
+from guided.errors import format_count
 from guided.matching import GrammarCompiler, GrammarMatcher
 from guided.matching.sentences import byte_vocabulary, draw_sentence
 
@@ -61,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     grammar = specification.compile(GrammarCompiler(byte_vocabulary()), GENERATION)
     min_length = GrammarMatcher(grammar).min_tokens_to_finish() - 1
     if min_length > arguments.max_length:
-        raise InputError(f"the shortest text has {min_length} bytes, but --max-length is {arguments.max_length}")
+        shortest = format_count(min_length, "byte")
+        raise InputError(f"the shortest text has {shortest}, but --max-length is {arguments.max_length}")
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
     generator = random.Random(seed)
     texts = []

@@ -93,8 +93,8 @@ def _add_tools_and_reasoning(group: argparse._ArgumentGroup) -> None:
         help="the begin marker of the reasoning; the prompt ends with it (default: <think>)",
     )
     add("--describe", action=argparse.BooleanOptionalAction, default=None, help="describe schemas, types and choices "
-        "in the system message, for requests without the field describe (default: with models of at least 200 million "
-        "parameters)")  # fmt: skip
+        "in the system message, for requests without the field describe (default: with models of at least about 200 "
+        "million parameters without embeddings)")  # fmt: skip
     add_tools(group)
 
 

@@ -203,7 +203,7 @@ class _ListGrammars(argparse.Action):
 def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> None:
     defaults = GENERATION if generating else DEFAULTS
     spacing, numbers, escapes, constants = defaults.whitespace, defaults.numbers, defaults.escapes, defaults.constants
-    default_members = "only members that the schema names" if generating else "any members"
+    default_members = "none in objects that declare members" if generating else "any members"
     group = parser.add_argument_group("JSON (--schema)")
     add = group.add_argument
     add(
@@ -213,7 +213,7 @@ def _add_schema_options(parser: argparse.ArgumentParser, generating: bool) -> No
     )
     add("--separators", nargs=2, metavar=("ITEM", "KEY"), help="exactly these separators, as in json.dumps")
     add("--indent", type=int, metavar="N", help="line breaks and indentation, as in json.dumps")
-    add("--surrounding-whitespace", action="store_true", default=None, help="allow white space around the value, too")
+    add("--surrounding-whitespace", action="store_true", default=None, help="allow whitespace around the value, too")
     add("--property-order", choices=("declared", "any"), help="the order of members in objects (default: declared)")
     members = group.add_mutually_exclusive_group()
     members.add_argument("--closed", dest="additional_properties", action="store_false", default=None,

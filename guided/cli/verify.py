@@ -132,8 +132,8 @@ def _read_lines(file: str) -> tuple[list[_Output], list[_Failure]]:
         error = value.get("error") if isinstance(value, dict) and "tokens" not in value else None
         if isinstance(error, dict) and isinstance(error.get("message"), str):
             failures.append(_Failure(name, error))
-        elif (found := _find_outputs(value, name)) is not None:
-            outputs += found
+        elif (new_outputs := _find_outputs(value, name)) is not None:
+            outputs += new_outputs
         else:
             raise InputError("the line is no output").with_location(text, (start, end), source, hint=_LINE_FORM)
     if not outputs:

@@ -1,7 +1,7 @@
 """Splits one answer of a model incrementally into text, reasoning, function calls and tool results.
 
 In: the engine's events. Out: parts in the order of the answer. The style's `CallReader` finds calls in the decoded
-tokens, which contain the names of control tokens. White space that precedes or separates calls is not text. Each
+tokens, which contain the names of control tokens. Whitespace that precedes or separates calls is not text. Each
 `AnswerText` has the positions of its characters, so that the server can find its tokens. Cost: linear in the answer.
 """
 
@@ -61,7 +61,7 @@ class AnswerSplitter:
         self._reader, self._reasoning_end = reader, reasoning_end
         self._stop_tail = StopTail() if has_stops else None
         self._reasoning_tail = ""  # the end of the reasoning so far, if it may begin the end marker
-        self._space = ""  # white space between calls or at the end; it becomes text if text follows
+        self._space = ""  # whitespace between calls or at the end; it becomes text if text follows
         self._space_positions: Sequence[int] = ()
         self._decoded_length = 0  # the number of decoded characters that can no longer change
         self._has_text = self._has_calls = self._has_ended = False
@@ -129,7 +129,7 @@ class AnswerSplitter:
         return out
 
     def _text_around_calls(self, text: str, positions: Sequence[int]) -> list[AnswerPart]:
-        """Text without the white space that separates or precedes calls."""
+        """Text without the whitespace that separates or precedes calls."""
         text, positions = self._space + text, [*self._space_positions, *positions]
         visible_text = text.rstrip()
         self._space, self._space_positions = text[len(visible_text) :], positions[len(visible_text) :]

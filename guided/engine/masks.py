@@ -44,12 +44,16 @@ StepResult: TypeAlias = tuple[bool, bool, Filled | None, float]
 
 
 class RowStatus(IntEnum):
-    """How far a step of `_core.advance_rows` went."""
+    """The result of a step of `_core.advance_rows`: what it has done."""
 
     REJECTED = 0
+    """The token is not allowed, so it was not accepted."""
     ACCEPTED = 1
+    """The token was accepted. Some text is forced after it, or the output has ended."""
     UNFORCED = 2
+    """Nothing is forced, but the row is not filled or not enough: the budget removes tokens, or the output must end."""
     FILLED = 3
+    """The row of the next choice is filled."""
 
 
 class MaskRow(NamedTuple):

@@ -92,7 +92,7 @@ def matcher_maker(
 def continued_text(grammar: CompiledGrammar | None, constraint: Constraint, prompt: Prompt, ids: Sequence[int]) -> str:
     """The text of a conversation's last message as it appears at the end of the prompt, if the output continues it.
 
-    Chat templates may strip white space from the end of a message. `grammar`: the compiled constraint, if any. Returns
+    Chat templates may strip whitespace from the end of a message. `grammar`: the compiled constraint, if any. Returns
     "" if the output begins a new message, or if the constraint applies only to the text after the message
     (`ConstraintCompiler.follows_message`).
 

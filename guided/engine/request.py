@@ -1,4 +1,9 @@
-"""A request to the engine: a prompt, a constraint, and options."""
+"""A request to the engine: a prompt, a constraint, and options.
+
+In: the arguments of `Engine.generate` and similar methods. Out: a `Request`, whose options have known names; functions
+that check values, and raise an error that names the option. Cost: linear in the options. Not done: compiling the
+constraint, and checking options that depend on the prompt or on other options; see sequence_maker.py.
+"""
 
 from __future__ import annotations
 
@@ -80,8 +85,8 @@ class Options(RequestOptions, total=False):
         whitespace, separators, indent, surrounding_whitespace, property_order, additional_properties, numbers, escapes,
             classes, format, unknown_format, strict, max_string, max_items, max_digits, draft: for a constraint that is
             a JSON Schema, a type or a function, or that has such parts; see `JsonSchemaOptions`. The defaults are those
-            of `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no members
-            that the schema does not name.
+            of `JsonSchemaOptions.for_generation()`: one space after `,` and `:`, the simplest spellings, and no other
+            members in objects that declare members, unless the schema mentions them.
         stop: strings that end the output, see `Stops`. Stop options cannot be combined with a constraint.
         stop_token_ids, stop_regex, ignore_eos: see `Stops`.
         include_stop_str_in_output: cut the text after the stop string, not before it (False).
@@ -202,7 +207,7 @@ def check_options(
 
 
 def as_string_tuple(name: str, texts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Convert an option that accepts a string, a sequence of strings or None into a tuple. Raises like `as_tuple`."""
+    """A tuple of the strings in an option: a string counts as one, None as none. Raises the errors of `as_tuple`."""
     return (texts,) if isinstance(texts, str) else as_tuple(name, texts, "a string or a list of strings")
 
 

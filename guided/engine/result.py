@@ -1,4 +1,9 @@
-"""An output of the engine: events while it is generated, and a result at the end."""
+"""An output of the engine: events while it is generated, and a result at the end.
+
+In: the tokens, texts and times that a `Sequence` collects. Out: data for callers. Values that cost time are computed on
+first access: the parsed value, the fields with their probabilities, and the value of an incomplete text. Cost of an
+access: linear in the text.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +132,8 @@ class Result(Generic[ValueT_co]):
         tokens: the ids of reasoning and text, in order. A stop string may end the text within the last token.
         token_masks: for each of `tokens`, 1 if it was sampled, 0 if the grammar or a tool forced it.
         finish_reason: "stop": the model, the grammar or a stop ended the text. "length": the budget ended it; only
-            without a constraint.
+            without a constraint. If the budget ended the text of a constraint, `finish_reason` is "stop" and `cut` is
+            True; the server reports "length" in both cases.
         record: the data from which `fields` is computed; None without a constraint. It refers to the vocabulary, so a
             result with a record cannot be pickled; its text, value and fields can.
         is_exact: whether this is an exact sample (`sampling="exact"`).

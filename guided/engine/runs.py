@@ -14,9 +14,9 @@ In: the requests of sequences for which this is possible (`_can_run`), and the t
 Out: the choices of the next step (`PreparedChoices`), events, and the answers for sequences whose runs end.
 
 A run ends with a token that ends the text, after which something is forced, or after which a budget removes tokens.
-Otherwise, its tokens become an event when it is its turn: in each step that of an eighth of the runs (`USUAL_TOKENS`),
-those with the most tokens first, so that all steps take about the same time. After `MAX_TOKENS` tokens it is always its
-turn, since the cache has reserved positions for so many.
+Each step emits the tokens of an eighth of the runs (1 / `USUAL_TOKENS`) as events, the longest runs first. So all steps
+take about the same time. A run of `MAX_TOKENS` tokens is always emitted, because the cache has reserved only so many
+positions.
 
 Tokens, scores and texts are the same as without runs. Only events contain several tokens.
 

@@ -44,7 +44,8 @@ def lint_grammar(grammar: Grammar, kind: str) -> list[LintFinding]:
     limited_rules = set().union(*map(_rules_with_token_limit, grammar.rules.values()))
     used_rules = reachable_rules(grammar.rules, grammar.start)
     rules = [(name, grammar.rules[name]) for name in used_rules if name not in limited_rules]
-    items = [(grammar.origins.get(name, name), node) for name, node in rules]
+    is_single = len(grammar.rules) == 1  # then the name of its rule, such as that of a regular expression, is internal
+    items = [(grammar.origins.get(name, "" if is_single else name), node) for name, node in rules]
     skipped_terminals: frozenset[str] = frozenset()
     if grammar.lexer is not None:
         skipped_terminals = grammar.lexer.ignored

@@ -76,9 +76,9 @@ class Quote(NodePart, StringConstraint):
         """
         Args:
             documents: texts, or one mapping from names to texts.
-            whitespace: "exact", or "normalised": each run of white space in a document is quoted as one space.
-            words: if true, a quotation does not begin or end inside a word, or with white space.
-            min_words: the minimum number of words, which are runs of characters that are not white space, as in
+            whitespace: "exact", or "normalised": each run of whitespace in a document is quoted as one space.
+            words: if true, a quotation does not begin or end inside a word, or with whitespace.
+            min_words: the minimum number of words, which are runs of characters that are not whitespace, as in
                 `str.split`. Only the quotation is split, not the document. So punctuation counts as a word if the
                 quotation cuts off the word next to it. Without `words=True`, so does a part of a word.
 
@@ -109,8 +109,8 @@ class Quote(NodePart, StringConstraint):
     def find(self, text: str) -> list[QuoteLocation]:
         """Where a quotation occurs, in the order of the documents; an empty list if `text` is not a quotation.
 
-        Occurrences may overlap. With white space "normalised", the offsets are those of the original document, and
-        `text` may be spelled with any white space.
+        Occurrences may overlap. With whitespace "normalised", the offsets are those of the original document, and
+        `text` may be spelled with any whitespace.
         """
         if not isinstance(text, str):
             raise TypeError(f"a quotation is a string, not a {type(text).__name__}")

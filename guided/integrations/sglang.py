@@ -12,7 +12,7 @@ to SGLang's list of backends, so servers that use another backend are not affect
 |---|---|
 | invalid or unsupported specification | the request is answered with status 400 and guided's message |
 | reasoning (`--reasoning-parser`) | SGLang's own gate wraps guided's grammar: the constraint begins after reasoning |
-| `--constrained-json-...` | white space: any, none, at most n characters in a gap, or a regular expression |
+| `--constrained-json-...` | whitespace: any, none, at most n characters in a gap, or a regular expression |
 | EBNF | GBNF or xgrammar's EBNF if the text contains `::=` and no Lark rule, otherwise Lark's notation |
 
 SGLang is not imported before it calls guided. When a server starts, guided compares SGLang's interface with the

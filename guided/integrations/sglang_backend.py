@@ -131,7 +131,7 @@ class GuidedBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     Args:
         compiler: a compiler for the model's vocabulary.
-        whitespace: the white space in JSON; see `JsonSchemaOptions`.
+        whitespace: the whitespace in JSON; see `JsonSchemaOptions`.
     """
 
     def __init__(self, compiler: GrammarCompiler, whitespace: str = "json") -> None:

@@ -98,7 +98,7 @@ class Automaton(Numbered):
 class Substrings(Numbered):
     """A substring of one of the texts, of at least one character.
 
-    `whole_words`: the substring neither begins nor ends with white space or inside a word, that is, between two
+    `whole_words`: the substring neither begins nor ends with whitespace or inside a word, that is, between two
     letters, digits or `_`. A regular node. The core builds its automaton, about 1.5 states for each character.
     """
 

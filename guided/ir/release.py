@@ -5,7 +5,7 @@ thread runs for 0.4 s. Objects that refer to each other are left to the garbage 
 
 How: the entries of a large dictionary are removed one by one, so the interpreter may switch threads between any two.
 
-Cost: up to 0.1 us for each entry. What it does not do: free objects that something else refers to.
+Cost: up to 0.1 us for each entry. Not done: freeing objects that are still referenced.
 """
 
 from __future__ import annotations

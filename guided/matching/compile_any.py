@@ -97,7 +97,8 @@ class CompileAny:
                 type, in JSON.
             style: the defaults of the options. "any": those of `JsonSchemaOptions()`, every spelling of JSON.
                 "generation": those of `JsonSchemaOptions.for_generation()`, which `Engine.generate` uses: one space
-                after `,` and `:`, the simplest spellings, and no members that the schema does not name.
+                after `,` and `:`, the simplest spellings, and no other members in objects that declare members, unless
+                the schema mentions them.
             **options: see `ConstraintOptions`.
 
         Raises:

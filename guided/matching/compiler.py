@@ -72,6 +72,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
         Raises:
             SpecError: the schema is invalid, or allows nothing.
             UnsupportedError: a keyword or a combination that is not supported, with its JSON Pointer.
+            OptionError: an option is out of range or has the wrong type.
             LimitExceeded: see `Limits`.
 
         Warns:

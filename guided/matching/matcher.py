@@ -30,9 +30,13 @@ class GrammarMatcher(_core.Matcher):
     `budget_bound`: whether the budget may have removed tokens from the last mask.
     `accept_token(id)` returns whether the token was allowed; if not, the state does not change. It raises ValueError
     if the vocabulary has no such id.
-    `validate_tokens(ids)`, `rollback(n)`, `reset()`, `is_accepting()`, `is_terminated()`, `min_tokens_to_finish()`
-    do what their names say. `rollback(n)` undoes the last n accepted calls of `accept_token` and `accept_string`.
-    After an end token the mask allows only the end tokens; accepting one more is a step that changes nothing.
+    `validate_tokens(ids)` returns how many of the leading ids would be accepted; the state does not change.
+    `rollback(n)` undoes the last n accepted calls of `accept_token` and `accept_string`.
+    `reset()` returns to the start, and forgets all earlier steps.
+    `is_accepting()` returns whether the output is complete: it may end here, but may also continue.
+    `is_terminated()` returns whether an end token was accepted. From then on the mask allows only the end tokens;
+    accepting one more is a step that changes nothing.
+    `min_tokens_to_finish()` returns how many tokens suffice to complete the output, including the end token.
     """
 
     captures_include_names = False

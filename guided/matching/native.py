@@ -93,7 +93,7 @@ class NativeCompiler:
         self._target = Target(self.native, self.special_ids, vocabulary.eos_token_ids, known_text_ids)
 
     def end_at_tokens(self, grammar: Grammar) -> Grammar:
-        """The grammar whose outputs end at the end tokens that it names. For a grammar that raised `EndTokenNamed`.
+        """A copy of a grammar that raised `EndTokenNamed`: outputs end at the end tokens that the grammar names.
 
         Raises:
             UnsupportedError: an end token is in a permutation, or in a part whose values must differ.

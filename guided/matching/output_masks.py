@@ -75,8 +75,8 @@ class Masks:
     def forced(self) -> npt.NDArray[np.bool_]:
         """Whether the mask of each position allowed exactly one id, bool (n,).
 
-        These positions add nothing to a log probability. An engine may write more tokens without a choice, since text
-        can be forced although several tokens could spell it; see `Result.token_masks`.
+        These tokens have probability 1 under the mask. `Result.token_masks` can have more zeros: the engine also writes
+        forced text without sampling if several tokens could spell it.
         """
         forced: npt.NDArray[np.bool_] = (self._counts == 1)[self.row_numbers]
         return forced

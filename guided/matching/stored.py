@@ -14,7 +14,7 @@ A source that cannot be stored is replaced:
 | source | after reading |
 |---|---|
 | a Python type | its JSON Schema; the kind is "json_schema" |
-| a composed specification | one that generates the same texts, whose only part is the IR |
+| a composed specification | an `Expr` with the IR as its only part, which generates the same texts |
 
 The source of a JSON Schema is already in `Grammar.schemas`, so it is not stored a second time.
 """

@@ -37,7 +37,7 @@ _MAX_PAIRS = 1000  # pairs of states to search for a text that is refused
 _MAX_CHARACTER_BYTES = 4  # bytes of UTF-8
 _CHARACTERS = st.one_of(
     st.characters(exclude_categories=["Cs"]), st.sampled_from(" \n")
-)  # any character, and often white space, which parsers overlook
+)  # any character, and often whitespace, which parsers overlook
 
 
 def sentences(constraint: Constraint, *, max_length: int = 100, **options: Any) -> SearchStrategy[str]:

@@ -78,5 +78,5 @@ def copy_modules(folder: Path) -> None:
 
 
 def _succeeds(command: list[str], *, shown: bool = False) -> bool:
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=not shown)
-    return done.returncode == 0
+    process = subprocess.run(command, cwd=ROOT, check=False, capture_output=not shown)
+    return process.returncode == 0

@@ -90,26 +90,26 @@ def requests(
     ]
 
 
-def decode(setting: Setting, engine: Engine, asked: Sequence[Request]) -> Run:
+def decode(setting: Setting, engine: Engine, workload: Sequence[Request]) -> Run:
     """Run requests to their ends. The time to compile their grammars is not included."""
     run, scheduler = Run(), engine.scheduler
-    start_all(engine, asked)
+    start_all(engine, workload)
     setting.wait()
     begin = perf_counter()
     while scheduler:
-        is_full = scheduler.running_count >= 0.9 * len(asked) and not scheduler.prefilling_count
+        is_full = scheduler.running_count >= 0.9 * len(workload) and not scheduler.prefilling_count
         start = perf_counter()
         take(run, scheduler.step())
-        if is_full and scheduler.running_count >= 0.9 * len(asked):
+        if is_full and scheduler.running_count >= 0.9 * len(workload):
             run.steps.append(perf_counter() - start)
     setting.wait()
     run.seconds = perf_counter() - begin
     return run
 
 
-def start_all(engine: Engine, asked: Sequence[Request]) -> None:
+def start_all(engine: Engine, workload: Sequence[Request]) -> None:
     """Compile all grammars, then queue the requests."""
-    groups = [engine.tasks(request) for request in asked]
+    groups = [engine.tasks(request) for request in workload]
     wait([task.future for group in groups for task in group if task.future is not None])
     for group in groups:
         engine.scheduler.add(group)

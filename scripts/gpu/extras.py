@@ -40,8 +40,8 @@ LAYERS: Final = 8  # layers of the model with long contexts
 def run(setting: Setting, report: Report) -> None:
     """See the module."""
     for name in ("offload", "hybrid"):
-        with report.checking(f"offload: each sequence reads its own past, {name}") as said:
-            said(f"{walk_through(setting, name)} walks")
+        with report.checking(f"offload: each sequence reads its own past, {name}") as note:
+            note(f"{walk_through(setting, name)} walks")
     with report.checking("offload: logits are those of a paged cache"), torch.inference_mode():
         offload(setting, report)
     release(setting)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from guided.errors import format_count
 from guided.kernels.choice_table import make_choice_table
 from guided.kernels.choose_batch import NeededOperations
 from guided.kernels.choose_device import DeviceChoices, kernels_for
@@ -48,7 +49,7 @@ def measure(setting: Setting, report: Report) -> None:
             if setting.is_over:
                 report.note("the rest was left out: the time is over")
                 return
-            row = f"{rows} rows of {width:,}"
+            row = f"{format_count(rows, 'row')} of {width:,}"
             for column, microseconds in mask_times(setting, rows, width).items():
                 report.figure("Bitmask of float32 logits, us on the device", row, column, microseconds, "us")
             floor = (
@@ -93,7 +94,7 @@ def xgrammar_kernels() -> dict[str, Callable[[Tensor, Tensor], Any]]:
     def way(backend: str, bits: Tensor, logits: Tensor) -> None:
         import_module("xgrammar").apply_token_bitmask_inplace(logits, bits, backend=backend)
 
-    found = dict[str, Callable[[Tensor, Tensor], Any]]()
+    kernels = dict[str, Callable[[Tensor, Tensor], Any]]()
     for backend in ("triton", "cuda"):
         try:
             logits, bits = (
@@ -103,8 +104,8 @@ def xgrammar_kernels() -> dict[str, Callable[[Tensor, Tensor], Any]]:
             way(backend, bits, logits)
         except Exception:  # not installed, or not built for this torch or device
             continue
-        found[backend] = partial(way, backend)
-    return found
+        kernels[backend] = partial(way, backend)
+    return kernels
 
 
 def choice_times(setting: Setting, kind: str, rows: int, width: int) -> tuple[float, float]:

@@ -41,15 +41,15 @@ def run(setting: Setting, report: Report) -> None:
     rng = np.random.default_rng(0)
     for form in FORMS:
         for dtype in DTYPES:
-            with report.checking(f"bitmask, {form}, {dtype}") as said, kernels_of(form, setting):
-                said(f"{check_bitmasks(setting, rng, dtype)} batches")
-        with report.checking(f"choices, {form}") as said, kernels_of(form, setting):
-            said(check_choices(setting, rng))
+            with report.checking(f"bitmask, {form}, {dtype}") as note, kernels_of(form, setting):
+                note(f"{check_bitmasks(setting, rng, dtype)} batches")
+        with report.checking(f"choices, {form}") as note, kernels_of(form, setting):
+            note(check_choices(setting, rng))
     for name, store in stores(setting).items():
-        with report.checking(f"store of keys and values, {name}") as said:
-            said(f"{check_stores(setting, rng, store)} batches")
-    with report.checking("numbers come back as they were sent, many copies under way") as said:
-        said(f"{check_transfers(setting, rng)} copies")
+        with report.checking(f"store of keys and values, {name}") as note:
+            note(f"{check_stores(setting, rng, store)} batches")
+    with report.checking("numbers come back as they were sent, many copies under way") as note:
+        note(f"{check_transfers(setting, rng)} copies")
     measure(setting, report)
 
 
@@ -97,15 +97,15 @@ def check_choices(setting: Setting, rng: np.random.Generator) -> str:
             width = size + int(rng.choice([0, 0, 1, 60]))
             logits = torch.from_numpy(draw_logits(rng, rows, width))
             choices = [draw_choice(rng, size) for _ in range(rows)]
-            wanted = answer([Choose(logits, choices)])[0].rows
+            expected = answer([Choose(logits, choices)])[0].rows
             there = logits.to(setting.device)
             before = there.clone()
-            found = DeviceChoices([Choose(there, choices[:1], 0), Choose(there, choices[1:], 1)]).wait()
-            found += choose_prepared(there, choices)
+            actual = DeviceChoices([Choose(there, choices[:1], 0), Choose(there, choices[1:], 1)]).wait()
+            actual += choose_prepared(there, choices)
             assert torch.equal(before, there), "the logits were changed"
-            for at, token in enumerate(found):
+            for at, token in enumerate(actual):
                 try:
-                    neighbours += compare(logits[at % rows], choices[at % rows], wanted[at % rows], token)
+                    neighbours += compare(logits[at % rows], choices[at % rows], expected[at % rows], token)
                 except AssertionError as error:
                     wrong.append(str(error))
     count = 2 * batches * rows * len(sizes)
@@ -120,35 +120,35 @@ def choose_prepared(logits: torch.Tensor, choices: list[Choice]) -> list[ChosenT
     requests = [Choose(logits, [choice], index) for index, choice in enumerate(choices) if index not in indices]
     prepared = prepare([choices[index] for index in indices], indices, logits) if indices else None
     launched = DeviceChoices(requests, prepared)
-    found = {request.first_row: row for request, row in zip(requests, launched.wait(), strict=True)}
+    rows = {request.first_row: row for request, row in zip(requests, launched.wait(), strict=True)}
     if prepared is not None and (tokens := launched.prepared_tokens) is not None:
         for at, index in enumerate(indices):
             if tokens.is_chosen[at]:
                 token, removed, logprob = int(tokens.token[at]), float(tokens.removed[at]), float(tokens.logprob[at])
-                found[index] = ChosenToken(token, removed, logprob=logprob)
+                rows[index] = ChosenToken(token, removed, logprob=logprob)
             else:
-                found[index] = DeviceChoices(prepared.requests([at])).wait()[0]
-    return [found[index] for index in range(len(choices))]
+                rows[index] = DeviceChoices(prepared.requests([at])).wait()[0]
+    return [rows[index] for index in range(len(choices))]
 
 
 def compare(
-    logits: torch.Tensor, choice: Choice, wanted: ChosenToken | GuidedError, found: ChosenToken | GuidedError
+    logits: torch.Tensor, choice: Choice, expected: ChosenToken | GuidedError, actual: ChosenToken | GuidedError
 ) -> bool:
     """Whether another token was chosen because of a last bit. Raises AssertionError if nothing explains the
     difference.
     """
-    what = f"{choice.params}, size {choice.size}: wanted {wanted}, found {found}"
-    if isinstance(wanted, GuidedError) or isinstance(found, GuidedError):
-        assert str(wanted) == str(found), what
+    what = f"{choice.params}, size {choice.size}: wanted {expected}, found {actual}"
+    if isinstance(expected, GuidedError) or isinstance(actual, GuidedError):
+        assert str(expected) == str(actual), what
         return False
-    assert close(found.removed, wanted.removed) and close(found.budget_mass, wanted.budget_mass), what
-    if found.token != wanted.token:
-        assert is_neighbour(logits, choice, found.token), what
+    assert close(actual.removed, expected.removed) and close(actual.budget_mass, expected.budget_mass), what
+    if actual.token != expected.token:
+        assert is_neighbour(logits, choice, actual.token), what
         return True
-    if wanted.scores is not None:
-        assert found.scores is not None and close(found.scores.logprob, wanted.scores.logprob), what
-        assert len(found.scores.top) == len(wanted.scores.top), what
-        for (_, a), (_, b) in zip(found.scores.top, wanted.scores.top, strict=True):
+    if expected.scores is not None:
+        assert actual.scores is not None and close(actual.scores.logprob, expected.scores.logprob), what
+        assert len(actual.scores.top) == len(expected.scores.top), what
+        for (_, a), (_, b) in zip(actual.scores.top, expected.scores.top, strict=True):
             assert close(a, b), what
     return False
 
@@ -164,30 +164,33 @@ def check_stores(setting: Setting, rng: np.random.Generator, store: Callable[...
     shapes = setting.pick([(1, 1, 8), (3, 2, 64), (64, 8, 128), (256, 8, 128), (512, 5, 96)], [(1, 1, 8), (5, 2, 8)])
     for rows, heads, head_dim in shapes:
         for dtype in DTYPES:
-            room = rows + 40
-            slots = np.where(rng.random(rows) < 0.8, rng.permutation(room)[:rows], -1)
+            slot_count = rows + 40
+            slots = np.where(rng.random(rows) < 0.8, rng.permutation(slot_count)[:rows], -1)
             qkv = torch.randn(rows, 3 * heads, head_dim).to(dtype)
-            caches = [torch.randn(room, heads, head_dim).to(dtype) for _ in range(2)]
+            caches = [torch.randn(slot_count, heads, head_dim).to(dtype) for _ in range(2)]
             there = [cache.to(setting.device, copy=True) for cache in caches]
             k, v = qkv.to(setting.device).split([2 * heads, heads], 1)
             store(k[:, heads:], v, *there, torch.from_numpy(slots).to(setting.device))
-            kept = slots >= 0
-            caches[0][slots[kept]], caches[1][slots[kept]] = qkv[kept, heads : 2 * heads], qkv[kept, 2 * heads :]
-            for want, got in zip(caches, there, strict=True):
-                assert torch.equal(want, got.cpu()), (rows, heads, head_dim, dtype)
+            is_stored = slots >= 0
+            caches[0][slots[is_stored]], caches[1][slots[is_stored]] = (
+                qkv[is_stored, heads : 2 * heads],
+                qkv[is_stored, 2 * heads :],
+            )
+            for want, actual in zip(caches, there, strict=True):
+                assert torch.equal(want, actual.cpu()), (rows, heads, head_dim, dtype)
     return len(shapes) * len(DTYPES)
 
 
 def check_transfers(setting: Setting, rng: np.random.Generator) -> int:
     """Check that pinned memory is not overwritten before the copy from it ends."""
-    sent, count = list[tuple[list[int], np.ndarray, torch.Tensor, Fetch]](), setting.pick(400, 5)
+    copies, count = list[tuple[list[int], np.ndarray, torch.Tensor, Fetch]](), setting.pick(400, 5)
     busy = torch.randn(setting.pick(4096, 8), setting.pick(4096, 8), device=setting.device)
     for _ in range(count):
         busy = busy @ busy * 1e-3  # makes the device lag behind
         numbers = rng.integers(-(2**31), 2**31, rng.integers(1, 3000)).tolist()
         floats = rng.normal(size=rng.integers(1, 3000))
         ints, there = send(numbers, torch.int64, setting.device), send_arrays({"floats": floats}, setting.device)
-        sent.append((numbers, floats, ints, Fetch(there["floats"])))
-    for numbers, floats, ints, fetch in sent:
+        copies.append((numbers, floats, ints, Fetch(there["floats"])))
+    for numbers, floats, ints, fetch in copies:
         assert ints.tolist() == numbers and np.array_equal(fetch.wait().numpy(), floats)
     return 3 * count

@@ -56,12 +56,12 @@ def run(setting: Setting, report: Report) -> None:
     models = small_models()
     for name, model in models.items():
         for dtype in (torch.float32, torch.bfloat16):
-            with report.checking(f"{name}, {dtype}, dense cache") as said:
-                said(compare(setting, Case(model, dtype, "dense")))
+            with report.checking(f"{name}, {dtype}, dense cache") as note:
+                note(compare(setting, Case(model, dtype, "dense")))
     for cache in CACHES:
         for name in setting.pick(("llama", "windows", "gemma-3-1b-it"), ("windows",)):
-            with report.checking(f"{name}, {cache}") as said:
-                said(compare(setting, Case(models[name], torch.float32, cache)))
+            with report.checking(f"{name}, {cache}") as note:
+                note(compare(setting, Case(models[name], torch.float32, cache)))
     for path in paths_here(setting):
         for name in setting.pick(tuple(models), ("llama", "windows", "gpt")):
             check_path(setting, report, path, name, models[name])
@@ -96,8 +96,8 @@ def check_path(setting: Setting, report: Report, path: str, name: str, model: Mo
             for invariant in (False, True) if path == "varlen_attn" else (False,):
                 case = Case(model, dtype, "paged, blocks of 256", path, graphs, invariant)
                 what = f"{'graphs' if graphs else 'no graphs'}{', invariant' if invariant else ''}"
-                with report.checking(f"{name}, {dtype}, {path}, {what}") as said:
-                    said(compare(setting, case))
+                with report.checking(f"{name}, {dtype}, {path}, {what}") as note:
+                    note(compare(setting, case))
 
 
 def compare(setting: Setting, case: Case) -> str:
@@ -105,19 +105,19 @@ def compare(setting: Setting, case: Case) -> str:
     rounded = copied(case.model, torch.device("cpu"), case.dtype)
     want = passes(ModelRunner(copied(rounded, torch.device("cpu"), torch.float32), reference(case)))
     there = copied(rounded, setting.device, case.dtype)
-    kept = list[Any]()
+    attends = list[Any]()
     with attention_of(case.path), captured(setting, graphs=case.graphs) as capture:
         cache = CACHES[case.cache](cache_shape(there))
-        got = passes(ModelRunner(there, cache, capture=capture, invariant=case.invariant), kept)
+        actual = passes(ModelRunner(there, cache, capture=capture, invariant=case.invariant), attends)
     if case.path in ("flash-attn", "varlen_attn"):
-        assert can_read_blocks(cache._pool.k_blocks) and kept and isinstance(kept[0], PagedAttention)
-    error, tolerance = distance(got, want), TOLERANCES[case.dtype]
+        assert can_read_blocks(cache._pool.k_blocks) and attends and isinstance(attends[0], PagedAttention)
+    error, tolerance = distance(actual, want), TOLERANCES[case.dtype]
     if case.cache.startswith("quantised"):
         tolerance = QUANTISED
     assert error < tolerance, f"the logits are {error:.2g} of their norm apart, more than {tolerance}"
     top, second = want.topk(2).values.unbind(1)
-    sure = top - second > 4 * (got - want).abs().max()
-    assert torch.equal(got.argmax(1)[sure], want.argmax(1)[sure]), "another token is the most likely one"
+    sure = top - second > 4 * (actual - want).abs().max()
+    assert torch.equal(actual.argmax(1)[sure], want.argmax(1)[sure]), "another token is the most likely one"
     return f"{error:.2g} of the norm apart; {int(sure.sum())} of {len(sure)} tokens compared"
 
 
@@ -143,11 +143,11 @@ def reference(case: Case) -> KVCache:
     return QuantisedCache(dense, shape) if case.cache.startswith("quantised") else dense
 
 
-def distance(got: Tensor, want: Tensor) -> float:
+def distance(actual: Tensor, want: Tensor) -> float:
     """The norm of the difference, relative to the norm of the expected logits."""
-    assert got.shape == want.shape, (got.shape, want.shape)
-    assert got.isfinite().all(), f"{int((~got.isfinite()).sum())} logits are not finite"
-    return float((got - want).norm() / want.norm())
+    assert actual.shape == want.shape, (actual.shape, want.shape)
+    assert actual.isfinite().all(), f"{int((~actual.isfinite()).sum())} logits are not finite"
+    return float((actual - want).norm() / want.norm())
 
 
 def passes(runner: ModelRunner, attends: list[Any] | None = None) -> Tensor:
@@ -164,15 +164,15 @@ def passes(runner: ModelRunner, attends: list[Any] | None = None) -> Tensor:
             chunks.append(Chunk(leases[at], tokens, count if keep is None else keep))
         return runner.step(chunks).float().cpu()
 
-    found = [step([(0, 3), (1, 11), (2, 30)]), step([(0, 1), (1, 4), (2, 1)])]
-    found += [step([(0, 1), (1, 1), (2, 1)], 1) for _ in range(5)]
+    logits = [step([(0, 3), (1, 11), (2, 30)]), step([(0, 1), (1, 4), (2, 1)])]
+    logits += [step([(0, 1), (1, 1), (2, 1)], 1) for _ in range(5)]
     leases.append(cache.fork(leases[1]))
-    found += [step([(at, 1) for at in range(4)], 1) for _ in range(3)]
+    logits += [step([(at, 1) for at in range(4)], 1) for _ in range(3)]
     cache.close(leases[0])
-    found += [step([(3, 1), (1, 1)], 1), step([(3, 5), (1, 1)], 1), step([(3, 1), (1, 1), (2, 1)], 1)]
+    logits += [step([(3, 1), (1, 1)], 1), step([(3, 5), (1, 1)], 1), step([(3, 1), (1, 1), (2, 1)], 1)]
     if attends is not None and runner._graphs is not None:
         attends.append(runner._graphs._attention)
-    return torch.cat(found)
+    return torch.cat(logits)
 
 
 def check_file(setting: Setting, report: Report) -> None:
@@ -182,10 +182,10 @@ def check_file(setting: Setting, report: Report) -> None:
         message = "part `models`: SmolLM2 on the device was not compared with the CPU in this run"
         report.note(message if setting.dry else f"{message}, because its file was missing")
         return
-    with report.checking("SmolLM2: greedy texts in float32") as said:
+    with report.checking("SmolLM2: greedy texts in float32") as note:
         texts = []
         for device in ("cpu", setting.device):
             with Engine.from_pretrained(path, device=device, dtype="float32") as engine:
                 texts.append(engine.generate("Name three rivers.", max_tokens=24).text)
-        said(repr(texts[1]))
+        note(repr(texts[1]))
         assert texts[0] == texts[1], texts

@@ -98,23 +98,23 @@ class Report:
         """Whether a check or the part has failed."""
         return bool(self.error) or any(not check["holds"] for check in self.checks)
 
-    def check(self, name: str, holds: bool, said: str = "") -> None:
+    def check(self, name: str, holds: bool, detail: str = "") -> None:
         """Record whether a condition holds."""
-        self.checks.append({"name": name, "holds": bool(holds), "said": said})
-        self._print(f"{'ok    ' if holds else 'FAILED'} {name}{': ' if said else ''}{said}")
+        self.checks.append({"name": name, "holds": bool(holds), "said": detail})
+        self._print(f"{'ok    ' if holds else 'FAILED'} {name}{': ' if detail else ''}{detail}")
 
     @contextmanager
     def checking(self, name: str) -> Iterator[Callable[[str], None]]:
         """A check that passes unless its block raises an error. The block gets a list for its notes."""
-        said = list[str]()
+        details = list[str]()
         try:
-            yield said.append
+            yield details.append
         except Exception as error:
             trace = traceback.extract_tb(error.__traceback__)
             where = "; ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in trace[-3:])
             self.check(name, False, f"{type(error).__name__}: {str(error).strip()[:600]} ({where})")
         else:
-            self.check(name, True, "; ".join(said))
+            self.check(name, True, "; ".join(details))
 
     def figure(self, table: str, row: str, column: str, value: float, unit: str) -> None:
         """Record a number for a table."""
@@ -128,13 +128,13 @@ class Report:
 
     def save(self) -> None:
         """Write everything."""
-        found = {
+        content = {
             "part": self.part, "seconds": perf_counter() - self._begin, "checks": self.checks, "figures": self.figures,
             "notes": self.notes, "error": self.error,
         }  # fmt: skip
         path = self.out / f"{self.part}.json"
         part = path.with_suffix(".tmp")
-        part.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        part.write_text(json.dumps(content, indent=1), encoding="utf-8")
         part.replace(path)  # the file stays complete if this process is killed meanwhile
 
     def _print(self, line: str) -> None:

@@ -82,29 +82,29 @@ def measure(
     kinds = {"free": ([], TOKENS), "constrained": (grammars, TOKENS), "constrained, tight budget": (grammars, SHORT)}
     for count in sizes:
         for kind, (constraints, most) in kinds.items():
-            asked = requests(tokens, count, constraints, setting.pick(most, DRY_TOKENS), temperature=0.8)
-            errors += measure_kind(setting, report, engine, f"{name}, {count} sequences", kind, asked)
+            workload = requests(tokens, count, constraints, setting.pick(most, DRY_TOKENS), temperature=0.8)
+            errors += measure_kind(setting, report, engine, f"{name}, {count} sequences", kind, workload)
         if count >= runs.MIN_RUNNING:
-            asked = requests(tokens, count, grammars, setting.pick(TOKENS, DRY_TOKENS), temperature=0.8)
+            workload = requests(tokens, count, grammars, setting.pick(TOKENS, DRY_TOKENS), temperature=0.8)
             with mock.patch.object(runs, "MIN_RUNNING", count + 1):
-                errors += measure_kind(setting, report, engine, f"{name}, {count} sequences", "without runs", asked)
+                errors += measure_kind(setting, report, engine, f"{name}, {count} sequences", "without runs", workload)
     look_at_steps(setting, report, engine, name, tokens, grammars)
     errors += compare_paths(setting, report, engine, name, tokens)
     assert not errors, errors[:3]
 
 
 def measure_kind(
-    setting: Setting, report: Report, engine: Engine, name: str, kind: str, asked: Sequence[Request]
+    setting: Setting, report: Report, engine: Engine, name: str, kind: str, workload: Sequence[Request]
 ) -> list[str]:
     """Measure some requests that run together. Return the errors."""
     if setting.is_over:
         report.note(f"{name}, {kind}: left out, the time is over")
         return []
-    found = decode(setting, engine, asked)
-    report.figure(SPEED, name, kind, found.tokens / found.seconds, "tokens/s")
-    if found.steps:
-        report.figure(STEP, name, kind, found.step, "ms")
-    return found.errors
+    run = decode(setting, engine, workload)
+    report.figure(SPEED, name, kind, run.tokens / run.seconds, "tokens/s")
+    if run.steps:
+        report.figure(STEP, name, kind, run.step, "ms")
+    return run.errors
 
 
 def compare_paths(setting: Setting, report: Report, engine: Engine, name: str, tokens: Vocabulary) -> list[str]:
@@ -118,9 +118,9 @@ def compare_paths(setting: Setting, report: Report, engine: Engine, name: str, t
             most = setting.pick(24 if path == "one by one" else SHORT, DRY_TOKENS // 4)
             with attention_of(path):
                 for _ in range(2):  # the first one compiles and captures
-                    found = decode(setting, engine, requests(tokens, count, [], most, temperature=0.8))
-            errors += found.errors
-            speed = found.tokens / found.seconds
+                    run = decode(setting, engine, requests(tokens, count, [], most, temperature=0.8))
+            errors += run.errors
+            speed = run.tokens / run.seconds
             report.figure("Tokens per second by attention", f"{name}, {count} sequences", path, speed, "tokens/s")
     return errors
 
@@ -129,10 +129,10 @@ def warm_up(setting: Setting, engine: Engine, tokens: Vocabulary, grammars: list
     """Compile all grammars and kernels, and capture the graphs."""
     for count in setting.pick(SEQUENCES, (1, 4)):
         for constraints in ([], grammars):
-            found = decode(
+            run = decode(
                 setting, engine, requests(tokens, count, constraints, setting.pick(SHORT, DRY_TOKENS), temperature=0.8)
             )
-            assert not found.errors, found.errors[:3]
+            assert not run.errors, run.errors[:3]
 
 
 def look_at_steps(
@@ -143,8 +143,8 @@ def look_at_steps(
     options = {"free": [], "constrained": grammars}
     for kind, constraints in options.items():
         scheduler, run = engine.scheduler, Run()
-        asked = requests(tokens, count, constraints, setting.pick(SHORT, DRY_TOKENS), temperature=0.8)
-        start_all(engine, asked)
+        workload = requests(tokens, count, constraints, setting.pick(SHORT, DRY_TOKENS), temperature=0.8)
+        start_all(engine, workload)
         while scheduler and (scheduler.running_count < count or scheduler.prefilling_count):
             take(run, scheduler.step())
         with counted_waits(setting) as waits:
@@ -167,10 +167,10 @@ def look_at_steps(
 def profile_step(setting: Setting, report: Report, scheduler: Any, run: Run, row: str) -> None:
     """The slowest kernels of a step, and the time of host and device."""
     activities = [ProfilerActivity.CPU] if setting.dry else [ProfilerActivity.CPU, ProfilerActivity.CUDA]
-    with profile(activities=activities) as found:
+    with profile(activities=activities) as profiler:
         take(run, scheduler.step())
         setting.wait()
-    events = found.key_averages()
+    events = profiler.key_averages()
     kernels = [event for event in events if event.device_type == torch.autograd.DeviceType.CUDA]
     on_device = {event.key: event.self_device_time_total for event in kernels}
     host = sum(event.self_cpu_time_total for event in events if "Synchronize" not in event.key)

@@ -16,17 +16,17 @@ _PACKAGES = ("torch", "triton", "numpy", "nanobind", "scikit-build-core", "flash
 
 def versions() -> dict[str, str]:
     """The processor, the GPU and its driver, and the installed packages."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
+    numbers = {"python": platform.python_version(), "machine": platform.machine()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            numbers[package] = version(package)
         except PackageNotFoundError:
             continue
     if shutil.which("nvidia-smi"):
         command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-        if done.returncode == 0 and done.stdout.strip():
-            found["card"], found["driver"], found["memory"] = done.stdout.splitlines()[0].split(", ")
+        process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        if process.returncode == 0 and process.stdout.strip():
+            numbers["card"], numbers["driver"], numbers["memory"] = process.stdout.splitlines()[0].split(", ")
     if torch.cuda.is_available():
-        found["card"] = torch.cuda.get_device_name(0)  # the version in use, if there are several
-    return found
+        numbers["card"] = torch.cuda.get_device_name(0)  # the version in use, if there are several
+    return numbers

@@ -26,9 +26,9 @@ def _with_bool(call: Any, place: int) -> Any:
     bool.
     """
 
-    def called(self: Any, *given: Any) -> Any:
-        mask = TensorHandle(given[place].data.astype(bool), given[place].dtype)
-        return call(self, *given[:place], mask, *given[place + 1 :])
+    def called(self: Any, *arguments: Any) -> Any:
+        mask = TensorHandle(arguments[place].data.astype(bool), arguments[place].dtype)
+        return call(self, *arguments[:place], mask, *arguments[place + 1 :])
 
     return called
 

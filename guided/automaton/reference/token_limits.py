@@ -1,9 +1,8 @@
 """Token limits in the reference implementation: follows the rest of a `MaxTokens` and counts the tokens that end.
 
-In: the run of the regular item, and the texts of all tokens. Out: a `LimitedRun`, which is a run that also stores how
-many tokens are left and whether a byte has been read. Each token that ends within the item's text uses one of these
-tokens. The run is then dropped unless the remaining tokens can write the rest and the last of them ends where the rest
-ends.
+In: a `Run` of the limited item, and the texts of all tokens. Out: a `LimitedRun`: the same, plus the number of tokens
+left and whether a byte of the item has been read. Each token that ends within the item's text uses one of these tokens.
+The run is then dropped unless the remaining tokens can write the rest and the last of them ends where the rest ends.
 
 Cost: a breadth-first search over the runs to which tokens lead. The code is deliberately slow.
 """

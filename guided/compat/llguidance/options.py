@@ -1,6 +1,6 @@
 """`JsonCompileOptions`: llguidance's options for writing JSON, and their equivalents in guided.
 
-By default, any white space may come between JSON tokens, integers have no fraction and no exponent, and strings contain
+By default, any whitespace may come between JSON tokens, integers have no fraction and no exponent, and strings contain
 only necessary escapes.
 
     item_separator, key_separator    `separators`, which are regular expressions in both libraries

@@ -4,8 +4,8 @@ The pattern is exactly equivalent to the schema: each keyword is enforced, or ra
 equivalent regular expression, such as recursive schemas and objects with arbitrary members. For these, the result is
 the string `(?json_schema:...)`. `Index` can read it; anywhere else, it is an invalid pattern.
 
-As in outlines-core, an object whose schema names members has no other members, and the default pattern for white
-space between tokens is `[ ]?`.
+As in outlines-core, an object whose schema names members has no other members, and the default pattern for
+whitespace between tokens is `[ ]?`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def build_regex_from_schema(
 
     Args:
         json_schema: the schema as JSON text.
-        whitespace_pattern: a regular expression for the white space between tokens; None means `WHITESPACE`.
+        whitespace_pattern: a regular expression for the whitespace between tokens; None means `WHITESPACE`.
         max_recursion_depth: ignored, since recursive schemas are not cut off.
 
     Raises:

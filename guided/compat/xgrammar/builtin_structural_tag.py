@@ -73,7 +73,7 @@ def get_model_structural_tag(
         force_reasoning: deprecated and without effect, as in xgrammar.
         any_order: whether arguments may come in any order.
         exclude_special_tokens: whether free text must not contain the markers of the format.
-        max_whitespace_cnt: the maximum number of white-space characters in a row in the arguments.
+        max_whitespace_cnt: the maximum number of whitespace characters in a row in the arguments.
         parallel_tool_calls: whether there may be several calls.
         token_markers: must be False: markers are text, which the tokens that are spelled like them match.
 

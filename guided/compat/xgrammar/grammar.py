@@ -59,10 +59,10 @@ class Grammar(XGRObject):
         """Create a Grammar from a JSON Schema: JSON text, a dict, or a pydantic model.
 
         Args:
-            any_whitespace: whether white space is allowed wherever JSON allows it. If not, `indent` and `separators`
+            any_whitespace: whether whitespace is allowed wherever JSON allows it. If not, `indent` and `separators`
                 determine it, as for `json.dumps`.
             strict_mode: whether objects and arrays contain only members and items that the schema mentions.
-            max_whitespace_cnt: the maximum number of white-space characters in a row.
+            max_whitespace_cnt: the maximum number of whitespace characters in a row.
             print_converted_ebnf: whether to print the grammar.
             any_order: whether properties may come in any order. Required ones must occur, and none may occur twice.
 

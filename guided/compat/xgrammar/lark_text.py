@@ -3,7 +3,7 @@ each of its characters the place in the source.
 
     stop="x"             stop_capture="\u0000", suffix="x": enclosing captures leave x out (`grammar_matcher.py`)
     /\u{61}(?<n>\d)$/i   /(?a:a(?P<n>\d))/i: escapes, groups and classes are those of ECMA-262; i folds only ASCII
-    /\s/                 a class of all white space; but \S inside a class leaves out only ASCII white space
+    /\s/                 a class of all whitespace; but \S inside a class leaves out only ASCII whitespace
     "end"i               /(?ai:end)/
     r[max_tokens=9]: a*  r[max_tokens=9]: (...)*, with the body of the rule a, if the grammar ignores nothing
 
@@ -38,7 +38,7 @@ _BOUND_ATTRIBUTES: Final = frozenset(("max_tokens", "max_chars"))
 _LAZY_ATTRIBUTES: Final = frozenset(("lazy", "suffix", "stop"))
 _CONTROL_ESCAPES: Final = {r"\a": r"\x07", r"\e": r"\x1b"}
 _WHITE_SPACE: Final = r"\t-\r " + "\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""The white space of ECMA-262, for use in a class."""
+"""The whitespace of ECMA-262, for use in a class."""
 _CLASS_ESCAPE: Final = re.compile(r"\\[bBdDsSwW]")
 _OPTIONS_DIRECTIVE: Final = "\n%grammar_options {}\n"
 _PIECE: Final = re.compile(

@@ -57,7 +57,7 @@ class SchemaOptions:
         return cls(**options)
 
     def to_guided(self) -> JsonSchemaOptions:
-        """Convert to guided's options. SpecError: the separators are not valid in JSON."""
+        """Convert to guided's options. OptionError: the separators are not valid in JSON."""
         keywords = JsonSchemaKeywords(
             property_order="any" if self.any_order else "declared",
             additional_properties="minimal" if self.strict_mode else None,

@@ -28,7 +28,7 @@ Cost: the states are linear in the characters of the strings. Each state has an 
 lead back to the start, and for each range between such characters. `dispatch` is one automaton for all ends; each
 `until` is a separate automaton.
 
-What it does not do: repeat free text. The caller's grammar does that.
+Not done: repeating free text. The caller's grammar does that.
 """
 
 from __future__ import annotations

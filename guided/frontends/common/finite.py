@@ -7,7 +7,7 @@ Different spellings of a character count once. The module also bounds the rounds
 each round adds an entry whose value differs from the entries of all other rounds, so there are at most as many rounds
 as the entry has possible values.
 
-What it does not do: exact counts. A bound may be too high, since a text may be generated in two ways. It may be None
+Not done: exact counts. A bound may be too high, since a text may be generated in two ways. It may be None
 for finite languages (complements, permutations, the spellings of numbers).
 
 Cost: linear in the nodes; each rule is counted once.

@@ -1,6 +1,6 @@
 """Builds the language of quotations: the substrings of some documents. In: the documents. Out: nodes of the IR.
 
-With white space "normalised", each run of white space in a document is written as one space. So a quotation may span
+With whitespace "normalised", each run of whitespace in a document is written as one space. So a quotation may span
 several lines of a document.
 
 Cost: linear in the documents. A minimum of n words is an intersection with an automaton that counts to n. This makes
@@ -39,7 +39,7 @@ _LONG_WHITESPACE_RUN: Final = re.compile(r"\s{2,}")
 
 
 def normalise(text: str) -> str:
-    """The text with one space for each run of white space."""
+    """The text with one space for each run of whitespace."""
     return _WHITESPACE_RUN.sub(" ", text)
 
 
@@ -49,7 +49,7 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
     Args:
         documents: name -> text.
         whitespace: "exact" or "normalised".
-        words: whether a quotation may neither begin nor end inside a word or with white space.
+        words: whether a quotation may neither begin nor end inside a word or with whitespace.
 
     Raises:
         SpecError: there is no document, a document is empty or contains a surrogate, or an option is unknown.
@@ -67,7 +67,7 @@ def quotation_node(documents: Mapping[Any, str], whitespace: str = "exact", word
 
 
 def has_words(text: str, min_words: int) -> bool:
-    """Whether a text has at least `min_words` words, which are runs of characters without white space."""
+    """Whether a text has at least `min_words` words, which are runs of characters without whitespace."""
     return not min_words or len(text.split()) >= min_words
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
-from guided.errors import SpecError, brief
+from guided.errors import OptionError, SpecError, brief
 from guided.keywords import keywords_checked_class
 
 __all__ = ["DEFAULTS", "DRAFTS", "JsonSchemaKeywords", "JsonSchemaOptions", "copy_registry"]
@@ -93,6 +93,9 @@ class JsonSchemaOptions:
         max_items: the maximum number of items of an array, and of additional members of an object.
         max_digits: the maximum number of digits before the decimal point, after it, and in the exponent.
         draft: the dialect of a schema without `$schema`, or whose `$schema` is not known; None means "2020-12".
+
+    Raises:
+        OptionError: an option is out of range, has the wrong type, or contradicts another one.
     """
 
     whitespace: str = "json"
@@ -128,7 +131,8 @@ class JsonSchemaOptions:
         """Options for generation: the subset of the allowed spellings that small models write best.
 
         One space after `,` and `:`; numbers and characters in their plainest spelling; ASCII digits and spaces in
-        patterns; no members that the schema does not name. Keyword arguments override these options.
+        patterns; objects that declare members have no others, unless the schema mentions them. Keyword arguments
+        override these options.
 
         Examples:
             >>> JsonSchemaOptions.for_generation(indent=2, max_items=5)
@@ -169,16 +173,28 @@ classes='plain', max_items=5)
 
     def __post_init__(self) -> None:
         for option, is_valid, problem, hint in _CHECKS:
-            if not is_valid(value := getattr(self, option)):
-                raise SpecError(f"option {option}={brief(value)} {problem}", hint=hint)
+            if not is_valid(getattr(self, option)):
+                raise self._make_error(option, problem, hint=hint)
         if self.separators is not None:
-            object.__setattr__(self, "separators", _check_separators(self.separators))
+            object.__setattr__(self, "separators", self._check_separators(self.separators))
         fixes_gaps = self.indent is not None or (self.separators is not None and self.whitespace in _FIXED_GAPS)
         if fixes_gaps and self.whitespace != "json":
-            raise SpecError(
+            raise OptionError(
                 "options separators and indent determine every gap, so whitespace cannot be set as well",
                 hint="leave whitespace at its default",
             )
+
+    def _make_error(self, name: str, problem: str, *, hint: str = "") -> OptionError:
+        return OptionError(f"option {name}={brief(getattr(self, name))} {problem}", option=name, hint=hint)
+
+    def _check_separators(self, pair: object) -> tuple[str, str]:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            raise self._make_error("separators", "is not a pair of strings", hint="such as (', ', ': ')")
+        for text, separator in zip(pair, ",:", strict=True):
+            if separator not in text or (_LITERAL_SEPARATOR.fullmatch(text) and separator != text.strip(" \t\n\r")):
+                message = f"separator {brief(text)} is not {brief(separator)} with JSON whitespace around it"
+                raise OptionError(message, option="separators")
+        return (pair[0], pair[1])
 
 
 class _Check(NamedTuple):
@@ -256,15 +272,6 @@ _CHECKS: Final = (  # a check relies on those before it
         "is not JSON whitespace",
     ),
 )
-
-
-def _check_separators(pair: object) -> tuple[str, str]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        raise SpecError(f"option separators={brief(pair)} is not a pair of strings", hint="such as (', ', ': ')")
-    for text, separator in zip(pair, ",:", strict=True):
-        if separator not in text or (_LITERAL_SEPARATOR.fullmatch(text) and separator != text.strip(" \t\n\r")):
-            raise SpecError(f"separator {brief(text)} is not {brief(separator)} with JSON whitespace around it")
-    return (pair[0], pair[1])
 
 
 @lru_cache(maxsize=64, typed=True)  # typed: strict=1 is an error, although 1 == True

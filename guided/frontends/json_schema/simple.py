@@ -112,7 +112,8 @@ class _SimpleSchema:
         return shortest
 
     def alternatives(self, branches: Any, depth: int) -> int:
-        """At most one branch may lack a scalar `type`, since two such branches may overlap."""
+        """The bound for `anyOf`: the smallest of its branches. At most one branch may be without a scalar `type`; two
+        such branches could overlap."""
         if type(branches) is not list or not branches:
             raise _NotPlain
         shortest = min([self.bound_of(branch, depth + 1) for branch in branches])

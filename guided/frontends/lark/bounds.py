@@ -91,7 +91,7 @@ def _check_counts(counts: list[Any], source: Source) -> None:
     low, high = (int(str(each)[:20]) for each in (counts[0], counts[-1]))
     span = counts[0].start_pos, counts[-1].end_pos
     if max(low, high) > _MAX_REPETITIONS:
-        hint = f"Lark expands repetitions, so at most {_MAX_REPETITIONS} are supported"
+        hint = f"Lark expands repetitions, so at most {_MAX_REPETITIONS:,} are supported"
         error = LimitExceeded("nodes", max(low, high), _MAX_REPETITIONS, fixed=True, hint=hint)
         raise source.error(error, span)
     if low > high:

@@ -15,8 +15,8 @@ begins; copies that avoid the same terminals everywhere are one rule.
 
 Source: llguidance, docs/syntax.md, "Lazy lexemes" and "Tool calling".
 
-What it does not do: a place after a rule that may be empty counts as the place before it, too, even where the rule is
-not empty. If there are more than `_MAX_COPIES` copies, an item avoids the lazy terminals of all its states.
+Not exact: a position after a rule that may be empty also counts as the position before it, even if the rule was not
+empty. If there are more than `_MAX_COPIES` copies, an item avoids the lazy terminals of all its states.
 """
 
 from __future__ import annotations

@@ -147,11 +147,11 @@ def _with_flags(describe: _Describe) -> _Describe:
         out = {**describe(self, schema), NAMES: names_of_enum(schema)}
         if not issubclass(schema["cls"], enum.Flag):
             return out
-        kept = {key: value for key, value in out.items() if key not in ("enum", "const", "type")}
+        others = {key: value for key, value in out.items() if key not in ("enum", "const", "type")}
         try:
-            return {**kept, **flag_schema(schema["cls"])}
+            return {**others, **flag_schema(schema["cls"])}
         except UnsupportedError as error:
-            return {**kept, REFUSED: [error.reason, error.hint]}
+            return {**others, REFUSED: [error.reason, error.hint]}
 
     return method
 

@@ -6,7 +6,7 @@ A type belongs to pydantic if it is a pydantic model or dataclass, has a configu
 date, a Decimal or bytes with annotated-types bounds. Pydantic's own JSON Schema for such a type is incomplete. This
 module adds what is missing, from the core schema that pydantic validates with:
 
-    str            strip_whitespace: no white space at the ends; patterns: Rust's in ECMA's notation, Python's unchanged
+    str            strip_whitespace: no whitespace at the ends; patterns: Rust's in ECMA's notation, Python's unchanged
     bytes          UTF-8 text (ASCII if it has a length, which counts bytes); base64 or hex if so configured
     Decimal        a number or a string; with bounds only a number
     date           exact bounds; datetime: with an offset, or without one if it must be naive

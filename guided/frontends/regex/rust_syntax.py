@@ -4,7 +4,7 @@ the same texts.
 llguidance and outlines-core read patterns as Rust's crate does. Most patterns mean the same in Python. The
 following parts differ and are rewritten: classes with `[:alpha:]`, `&&`, `--`, `~~` or nested classes, `\p{..}`, `\w`
 and `\s` (Unicode's definitions differ slightly from Python's), `\x{..}`, `\z`, `(?<name>...)`, flags that are set in
-the middle, as in `a(?i)b`, and repetitions of repetitions, as in `a++`. White space and comments that `(?x)` ignores,
+the middle, as in `a(?i)b`, and repetitions of repetitions, as in `a++`. Whitespace and comments that `(?x)` ignores,
 even in classes, are removed. Rust's crate has no lookarounds. They are left unchanged here, so guided enforces them.
 `rust_to_ecma.py` extends the reader here, and writes ECMA-262's notation instead.
 
@@ -156,7 +156,7 @@ class RustReader:
         return "".join(self._out) + ")" * len(self._groups[0].flags)
 
     def _next_char(self) -> str | None:
-        """The character at `self.pos`. In a verbose part, white space and comments are skipped first."""
+        """The character at `self.pos`. In a verbose part, whitespace and comments are skipped first."""
         self.pos = self._after_blanks(self.pos)
         return self.pattern[self.pos] if self.pos < len(self.pattern) else None
 
@@ -195,7 +195,7 @@ class RustReader:
         match = _FLAGS.match(self.pattern, self.pos)
         if match is None:
             if self.pattern.startswith("?", self.pos) and self._after_blanks(self.pos + 1) > self.pos + 1:
-                self._fail("white space after (?", begin, self.pos + 1)
+                self._fail("whitespace after (?", begin, self.pos + 1)
             self._groups.append(_Group(parent.is_verbose, len(self._out), parent.enabled))
             self._write_group()
             return

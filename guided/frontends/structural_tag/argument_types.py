@@ -8,8 +8,8 @@ the text does not show which of the two was meant. The code that writes argument
 same goals, so they agree on the meaning of a text: if it looks like JSON of a type that the goals allow, it is not a
 string.
 
-Cost: each goal is expanded once. What it does not do: compute exact types. Goals may have a type although they allow no
-value of this type.
+Cost: each goal is expanded once. Not done: computing exact types. Goals may have a type although they allow no value of
+this type.
 """
 
 from __future__ import annotations

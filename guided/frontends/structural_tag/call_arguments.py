@@ -323,9 +323,8 @@ def _value_spans(text: str) -> list[tuple[str, int, int]]:
 
 
 def possible_mark_length(text: str, marks: Mapping[str, str]) -> int:
-    """The length of the longest suffix of the text that may be the beginning of a mark (a key of `marks`); 0 if there
-    is none.
-    """
+    """The length of the longest suffix that begins a key of `marks`, and is shorter than the longest key; 0 without
+    one."""
     max_length = max(map(len, marks), default=1) - 1
     for size in range(min(max_length, len(text)), 0, -1):
         if any(mark.startswith(text[-size:]) for mark in marks):

@@ -6,11 +6,10 @@
             print(call.index, call.name, call.arguments)  # valid JSON at any time: {"city": "Os"}
 
 In: the pieces of an answer that satisfies the structural tag of the same style and tools. Out: calls, free text, and
-reasoning. `parts` returns them in the order of the text, as pieces that continue the previous ones. Cost: linear in
-the answer; each call that `read` returns holds a copy of its arguments so far.
+reasoning. `parts` returns only what is new, in text order; each piece continues the previous piece of its kind. Cost:
+linear in the answer; each call that `read` returns holds a copy of its arguments so far.
 
-What it does not do: check the text. If the text violates the structural tag, the reader returns the parts that it
-recognizes.
+Not done: checking the text. If the text violates the structural tag, the reader returns the parts that it recognizes.
 """
 
 from __future__ import annotations
@@ -257,7 +256,7 @@ class CallReader:
         return True
 
     def _may_begin_reasoning(self) -> bool:
-        """Whether the answer so far is white space, so that reasoning may follow."""
+        """Whether the answer so far is whitespace, so that reasoning may follow."""
         if not self._reasoning_is_over:
             rest = self._buffer.lstrip()
             has_other_text = not rest.startswith(self._reasoning_begin[: len(rest)])

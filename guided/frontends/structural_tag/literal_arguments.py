@@ -8,7 +8,7 @@ constant, is translated once the next character shows its end. A string is trans
 escapes are complete. The constants of Python and of JSON are accepted in every style. The arguments end at the
 first closing bracket outside a value.
 
-Cost: each character is read once. What it does not do: check the text. Characters that cannot be read are skipped.
+Cost: each character is read once. Not done: checking the text. Characters that cannot be read are skipped.
 """
 
 from __future__ import annotations

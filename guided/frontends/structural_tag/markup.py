@@ -154,7 +154,7 @@ class Markup:
         return re.compile(_alternatives(self.ends))
 
     def end_pattern_before(self, end_tokens: Collection[str]) -> re.Pattern[str]:
-        """A regular expression for white space and the text after the arguments, if it ends with one of these tokens,
+        """A regular expression for whitespace and the text after the arguments, if it ends with one of these tokens,
         without this token. Its groups are those of `end_pattern`.
         """
         ends = [

@@ -8,7 +8,7 @@ An incomplete string is kept as far as it was written. Left out are a name witho
 `false` or `null` that may continue.
 
 Cost: `read` visits each character once. `certain_length_and_closers` is linear in the nesting depth, and
-`completed_text` copies the text. What it does not do: check the text. It stops at a character that it cannot read.
+`completed_text` copies the text. Not done: checking the text. It stops at a character that it cannot read.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Specification:
     Attributes:
         kind: one of `KINDS`.
         source: the value of the field that `kind` names. For `json` and `structural_tag`, a JSON value or its text.
-        disable_any_whitespace: write JSON without white space.
+        disable_any_whitespace: write JSON without whitespace.
         disable_additional_properties: objects have only the members that their schema names.
         whitespace_pattern: a regular expression for the gaps of JSON. None: one space after `,` and `:`.
         max_tokens: the token budget of the answer, including its end token. None: no budget.

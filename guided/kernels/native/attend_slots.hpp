@@ -10,9 +10,9 @@
 // another.
 //
 // How: compute the scores, their maximum, the exponentials, and the weighted sum of values, one KV head at a time, so
-// that the head's group shares each row of keys and values. The time for reading these rows once
-// determines the speed. For a single query, torch's kernels spend several times longer on tiling and threads than on the
-// work. Keys and values may be packed (rows.hpp): the scale of a row is then applied once, to its score or weight.
+// that the head's group shares each row of keys and values. The time for reading these rows once determines the speed.
+// For a single query, torch's kernels spend several times longer on tiling and threads than on the work. Keys and
+// values may be packed (rows.hpp): the scale of a row is then applied once, to its score or weight.
 //
 // Cost: 4 * n * total * heads * head_dim operations. For long prompts, attend_prompt.hpp computes bitwise equal results
 // faster.

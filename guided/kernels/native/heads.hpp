@@ -1,5 +1,9 @@
 // Reads rows of keys and values, and has other code that both attention kernels share (attend_slots.hpp,
 // attend_prompt.hpp).
+//
+// In: pointers into a cache of float32, bfloat16 or packed 8-bit numbers (rows.hpp). Out: vectors of sixteen float32
+// numbers, the scale of a row, and the exponentials of scores. Cost: a head's numbers are loaded once; 8-bit numbers
+// take two shifts and a conversion for each vector.
 #pragma once
 
 #include <bit>

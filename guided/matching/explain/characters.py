@@ -150,12 +150,12 @@ def _build_classes() -> tuple[tuple[str, Ranges], ...]:
         "a printable ASCII character": ((0x20, 0x7E),),
         "a letter": letters,
         "a control character": ((0, 0x1F),),
-        "white space of any kind": class_ranges("s", False),
-        "white space as ECMAScript defines it": ecma_category("s", any_case=False),
+        "whitespace of any kind": class_ranges("s", False),
+        "whitespace as ECMAScript defines it": ecma_category("s", any_case=False),
         "an uppercase letter": upper,
         "a lowercase letter": lower,
         "a hexadecimal digit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
         "a digit": ((0x30, 0x39),),
-        "white space": ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20)),
+        "whitespace": ((0x09, 0x0A), (0x0D, 0x0D), (0x20, 0x20)),
     }
     return tuple(sorted(ranges_by_name.items(), key=lambda item: -count(item[1])))

@@ -20,7 +20,7 @@ def format_open_parts(parts: Sequence[str], positions: Sequence[Position]) -> st
 
 
 def format_list(items: Sequence[str]) -> str:
-    """Format the items of a list for a message, at most eight. An empty item is the pointer to the root."""
+    """Format the items of a list for a message, at most eight. An empty pointer is shown as `(root)`."""
     omitted = [f"{len(items) - _MAX_ITEMS} more"] if len(items) > _MAX_ITEMS else []
     return ", ".join([*(item or "(root)" for item in items[:_MAX_ITEMS]), *omitted])
 

@@ -43,7 +43,7 @@ MAX_SYMBOLS: Final = 4000
 SECONDS: Final = 2.0
 _MAX_LABELS: Final = 4000
 _MAX_LABELS_IN_TURN: Final = 200
-_GAP_PREFIX: Final = "behind "  # prefix of a label: the position is in white space after the label's part
+_GAP_PREFIX: Final = "behind "  # prefix of a label: the position is in whitespace after the label's part
 _LABEL: Final = "\x00label "  # no control token has such a name
 _SINGLE_RULE_KINDS: Final = ("regex", "choice", "pattern", "expr", "structural_tag")
 _MAX_SHOWN: Final = 4
@@ -98,7 +98,7 @@ class Label:
     """A part that has been read: the alternative, the part, whether it is the last one, whether it may be empty, and
     the previous label.
 
-    `part_before_gap`: if this label marks the white space after a part, the label of that part; otherwise None.
+    `part_before_gap`: if this label marks the whitespace after a part, the label of that part; otherwise None.
     """
 
     rule: str
@@ -112,7 +112,7 @@ class Label:
 
 
 _GAP_AT_START: Final = Label("", 0, 0, "", True, True, None, "")
-"""White space at the beginning of an alternative belongs to the rule that refers to the alternative's rule."""
+"""Whitespace at the beginning of an alternative belongs to the rule that refers to the alternative's rule."""
 
 
 def get_positions(language: LabelledLanguage, symbols: Sequence[int], names: Mapping[int, str]) -> tuple[Position, ...]:
@@ -189,7 +189,7 @@ class _Labeller:
                 if not out:
                     out.append(part)
                 continue
-            if isinstance(part, Seq) and part.items and self._is_gap(part.items[0]):  # white space before a terminal
+            if isinstance(part, Seq) and part.items and self._is_gap(part.items[0]):  # whitespace before a terminal
                 gap_label = replace(self.labels[previous], part_before_gap=previous) if previous else _GAP_AT_START
                 out += [part.items[0], Special(self._add_label(gap_label))]
                 part = part.items[1] if len(part.items) == 2 else Seq(part.items[1:])

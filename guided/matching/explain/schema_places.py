@@ -167,8 +167,8 @@ def _innermost_region(annotated_grammar: AnnotatedGrammar, history: MarkHistory)
 
 
 def _make_judge(grammar: Grammar, limits: Limits) -> Judge:
-    """Make a function that tells whether a grammar generates a text or, unless `is_whole`, a text that begins with
-    it."""
+    """Make a predicate: whether a grammar generates a text. With `is_whole=False`: whether it generates an extension of
+    the text."""
     try:
         automaton: Automaton = automaton_of_rules(grammar, limits)
     except SpecError:  # the grammar generates nothing

@@ -8,7 +8,7 @@ keys.
 | how a page sends a request | check |
 |---|---|
 | from another origin | `Sec-Fetch-Site`, which no page can set, is neither `cross-site` nor `same-site` |
-| the same over plain HTTP, where browsers omit that header | `Origin` has the host and port of `Host` |
+| the same over plain HTTP, where browsers send no `Sec-Fetch-Site` | `Origin` has the host and port of `Host` |
 | to its own host name, pointed at this machine (DNS rebinding) | `Host` is an IP address, `localhost`, or allowed |
 
 If the browser marks a request as `same-origin`, `Origin` and `Host` may differ: a reverse proxy may have changed

@@ -122,7 +122,7 @@ class SampleReader:
         reasoning_tokens: the number of reasoning tokens, including the end marker.
         result: the engine's result, once it has arrived.
         tokens: the tokens known to belong to the text, or to the reasoning if the answer shows it. They do not include
-            tokens of calls, of tool results, or of white space outside the text.
+            tokens of calls, of tool results, or of whitespace outside the text.
         offsets: offsets of the tokens with reported log probabilities.
     """
 

@@ -5,7 +5,7 @@ SGLang. Out: a constraint for the engine, its options, and the field that contai
 |---|---|
 | `response_format`: text, json_object, json_schema, structural_tag (both forms), grammar, regex | OpenAI, vLLM |
 | `response_format`: json_object or json_schema with `schema` next to it | llama.cpp |
-| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; white-space options | vLLM |
+| `structured_outputs`: json, regex, choice, grammar, json_object, structural_tag; whitespace options | vLLM |
 | `guided_json`, `guided_regex`, `guided_choice`, `guided_grammar`, ... (deprecated, with a warning) | older vLLM |
 | `json_schema`, `regex`, `ebnf`, `structural_tag` | SGLang |
 | `lark`, `gbnf`, `grammar` (the name of a bundled grammar) | guided |
@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from guided.errors import GuidedError, brief
+from guided.errors import GuidedError, OptionError, brief
 from guided.frontends.gbnf import is_gbnf
 from guided.frontends.json_schema.documents.values import read_json
 from guided.frontends.json_schema.options import JsonSchemaOptions
@@ -179,7 +179,10 @@ class _Reader:
         if request_fields.get("disable_any_whitespace"):
             options["whitespace"] = "compact"
         if (pattern := request_fields.get("whitespace_pattern")) is not None:
-            options["whitespace"] = pattern
+            try:
+                options["whitespace"] = JsonSchemaOptions.of(whitespace=pattern).whitespace
+            except OptionError as error:
+                raise RequestError(str(error), param=f"{prefix}whitespace_pattern") from None
         if request_fields.get("disable_additional_properties"):
             options["additional_properties"] = False
         return replace(output, options=options)

@@ -128,7 +128,7 @@ export class Answer {
   }
 }
 
-/** The text of a token, with symbols for white space. */
+/** The text of a token, with symbols for whitespace. */
 function parts(token) {
   if (!token.text) return [make("i", {}, token.bytes?.length ? "·" : shown(token))];
   return token.text.split(/(\n|\t)/).flatMap((part) => {

@@ -55,7 +55,7 @@ function kindOf(delta, forced) {
   return forced ? "forced" : "sampled";
 }
 
-/** A token's label: its text with visible white space, or its bytes if they are not text, or its name. */
+/** A token's label: its text with visible whitespace, or its bytes if they are not text, or its name. */
 export function shown({ id, bytes, text, token }) {
   if (!bytes?.length) return token || `id ${id}`;
   const label = text || token;
@@ -63,7 +63,7 @@ export function shown({ id, bytes, text, token }) {
   return bytes.map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 
-/** A text with symbols for white space and control characters. */
+/** A text with symbols for whitespace and control characters. */
 export function visible(text) {
   return text
     .replace(/\r\n|\n/g, "↵")

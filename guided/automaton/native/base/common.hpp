@@ -1,4 +1,7 @@
 // Basic types of the core: symbols, failures that become Python errors, the compile-time meter, hashing, byte sets.
+//
+// Nearly all files of the core include this one, and it includes none of them. Cost: a unit of work of the meter is an
+// addition and a comparison; the clock is read every few thousand units.
 #pragma once
 
 #include <algorithm>

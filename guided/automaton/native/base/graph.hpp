@@ -1,4 +1,7 @@
 // Strongly connected components (Tarjan 1972), without recursion.
+//
+// In: adjacency lists. Out: a component number for each vertex. Cost: linear in the vertices and edges. A recursive
+// version would overflow the stack, because grammars can have long chains of rules.
 #pragma once
 
 #include <algorithm>

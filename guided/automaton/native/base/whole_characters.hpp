@@ -1,7 +1,7 @@
-// The UTF-8 ranges of the non-ASCII characters that count as kNonAscii (token_trie.hpp): all but white space.
+// The UTF-8 ranges of the non-ASCII characters that count as kNonAscii (token_trie.hpp): all but whitespace.
 //
 // kCharacterLeads lists ranges by their first two bytes. kCharacterEnds lists the three-byte characters that share
-// their first two bytes with white space (`is_white` in token_trie.cpp).
+// their first two bytes with whitespace (`is_white` in token_trie.cpp).
 #pragma once
 
 #include <cstdint>

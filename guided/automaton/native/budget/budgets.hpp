@@ -43,7 +43,7 @@ class BudgetMasks {
   void fill(int32_t state, int64_t max_distance, uint32_t* row);
 
  private:
-  // What is known about the tokens after a partial thread (see the head of this file).
+  // For a partial thread (see the head of this file): the distances after the tokens that it can read, in groups.
   struct Outlook {
     std::vector<std::pair<int64_t, const TokenSet*>> staying_groups;  // (distance after these tokens, tokens)
     std::vector<std::pair<int64_t, int32_t>> leaving_tokens;          // (distance after the token, token)

@@ -1,7 +1,7 @@
 // Finds how many tokens make an entry (uniqueness.hpp) unseen, whatever has been written.
 //
-// Problem: a text that writes a thousand more names must avoid all names that have been written, and the names that it
-// writes itself. Constructing each name takes a search, and a mask needs such texts after many tokens.
+// Problem: to end an object that needs a thousand more names, each name must differ from all earlier ones. Finding each
+// name by a search is too slow, because a mask needs such a text for every token that it examines.
 //
 // How: most entries have a *loop* nearby: a position in a string or in the digits of a number at which the same
 // characters can be read again and again. *Letters* are tokens of equal length that consist of such characters.

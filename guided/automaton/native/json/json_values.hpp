@@ -2,7 +2,7 @@
 //
 // In: the number of a text, and the next byte. Out: the number of the longer text; equal texts have equal numbers. A
 // text stores its open containers with their values so far, and its current string or word (a number or a literal).
-// White space outside of strings is ignored. A value may be the last part of a longer text. It is then identified by
+// Whitespace outside of strings is ignored. A value may be the last part of a longer text. It is then identified by
 // the text before it and the text up to its end.
 //
 // A set of values is a trie of their keys. All spellings of a value have the same key. An unfinished value leads to a

@@ -3,6 +3,9 @@
 //
 // Outside brackets, a lexeme of `newline` that contains a line feed is a *line*. Its width is the width of the text
 // after its last line feed. The labels of lexemes are the terminals, followed by the lines in order of width.
+//
+// In: the indentation of a grammar, and its rules. Out: which labels are lines and which terminals are brackets
+// (`Indentation`), and the number of open blocks at each position (`BlockLevels`, with its cost).
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,10 @@
 //
 // The rules are compiled as a grammar whose control tokens are the terminals. The core handles their states, stacks and
 // left recursion (run/arena.hpp).
+//
+// In: a state and the terminal of a lexeme. Out: the next state, the terminals that it accepts, and the state of the
+// lexer at the start of the next lexeme (`LexerContexts`). Cost: one look-up for a known step; other steps cost a
+// closure of the rules (run/closure.cpp).
 #pragma once
 
 #include <map>

@@ -18,10 +18,10 @@
 //     kEnd        a DEDENT after anything else: only more DEDENTs may follow
 //     kSpace      an ignored text with which a newline could have begun: no newline may follow
 //
-// The weight of a newline grows with its width. *Prices* are the weights of a newline in the position's own block, in a
-// block nested in it, and so on; the length of the list limits the nesting. From a position before a block, what
-// follows the block in the rule is weighed at the block's (higher) price. So the weight from outside is never below the
-// one that is computed once the block has been entered.
+// The weight of a newline grows with the depth of its block. A list of *prices* has the weight for each depth: entry 0
+// for the current block, entry 1 for a block inside it, and so on; the length of the list limits the nesting. The
+// search weighs everything after a nested block at the nested block's price. This overestimates, so the weight never
+// grows when the block is entered.
 //
 // Cost: passes over the positions until nothing changes, for each list of prices. Real vocabularies have few such
 // lists.

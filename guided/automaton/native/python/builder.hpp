@@ -1,5 +1,9 @@
 // Collects a grammar's IR nodes for the core, and compiles them. Nodes refer to their children by the numbers that
 // earlier calls have returned.
+//
+// In: calls from Python, one for each node, encoding and rule. Out: the number of the node; from `compile`, the
+// compiled grammar. Arguments are checked here, so the compiler can rely on them: numbers of earlier nodes, ordered
+// ranges, bounds. Cost: linear in the nodes, plus the compilation (matching/compile.hpp).
 #pragma once
 
 #include <algorithm>

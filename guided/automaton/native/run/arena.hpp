@@ -6,9 +6,9 @@
 // (Tomita's GSS, with sets as nodes). Threads with equal position, register and memory are merged: the return
 // configuration of the result is the union of theirs. So ambiguity costs a wider node, never two copies of a stack.
 //
-// Bottoms: kBottom ends the output. kTop and kFree represent an unknown caller while a rule's token table is built.
-// kFree is for counters: the register counts from 0, and bounds are not checked. A thread that returns to a bottom is
-// at position kExit.
+// The lowest return configuration of a stack is a *bottom*. kBottom: the output ends. kTop: an unknown caller, while a
+// rule's token table is built. kFree: the same for a counter, whose register then starts at 0 and has no bounds. A
+// thread that returns to a bottom is at position kExit.
 //
 // Adding states needs the mutex. Looking up a known step does not, since rows and configurations never move and are
 // published with release stores. Memory: about 1 KB for a state from which a step was taken, otherwise 100 bytes.

@@ -126,7 +126,7 @@ void Arena::pop(const Thread& thread, std::vector<Thread>& out) {
 }
 
 int32_t Arena::close(std::vector<Thread>& kernel) {
-  // Many bytes may lead to a position with many effects, such as white space before a name, so the closure of the
+  // Many bytes may lead to a position with many effects, such as whitespace before a name, so the closure of the
   // position is cached.
   if (kernel.size() != 1 || is_raw_step_ || kernel[0].pos == kExit) return compute_closure(kernel);
   const Thread single = kernel[0];

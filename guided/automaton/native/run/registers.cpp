@@ -1,4 +1,10 @@
 // Computes how effects change the registers of frames: counts, and the members of a permutation that have been written.
+//
+// In: a rule, an effect (rule_block.hpp) and a register. Out: the register after the effect, or -1 if the effect is not
+// allowed, for example because the count is at its maximum, or a member is written twice. Also whether the rule may end
+// with a register. How: a count is the register itself, and saturates if the rule has no maximum; sets of members are
+// interned, and the register is the number of the set. Cost: constant for counts. For permutations, linear in the words
+// of the set, and in the members if the effect asks whether any member can still be written.
 #include "run/arena.hpp"
 
 #include <algorithm>

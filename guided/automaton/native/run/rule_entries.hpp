@@ -1,5 +1,8 @@
-// A priority queue of rules that are about to be entered, each with all of its callers. The highest rule comes first
-// (closure.cpp).
+// A priority queue of rules that are about to be entered, each with all of its callers.
+//
+// In: calls of rules, each with a caller. Out: one entry for each rule and uniqueness state, with all callers. The
+// highest rule comes first, because only rules that are higher can add callers to a rule (closure.cpp). Cost: a binary
+// heap of the entries; the callers of an entry are a linked list, so adding one does not depend on their number.
 #pragma once
 
 #include <algorithm>

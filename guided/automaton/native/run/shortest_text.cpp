@@ -282,7 +282,7 @@ ShortestText::Choice ShortestText::choose(const Thread& thread) {
     }
   }
   CallMeter::work(comparisons / kEffectsPerUnit);
-  // Costs ignore guards, so the cheapest byte may lead to an effect that no longer applies, such as white space before
+  // Costs ignore guards, so the cheapest byte may lead to an effect that no longer applies, such as whitespace before
   // a member that is already written. So if an effect applies here (another iteration or member), take it. An accepting
   // position whose guard does not hold yet also needs an effect.
   bool may_read = !p.accept && best.kind != Choice::ApplyEffect;

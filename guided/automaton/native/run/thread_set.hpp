@@ -1,4 +1,8 @@
 // Threads (arena.hpp) and sets of them.
+//
+// In: threads. Out: whether a thread is new to a set (`ThreadSet`), or the value that belongs to it (`ThreadMap`).
+// How: hash tables with open addressing. A set is cleared by changing its stamp, since each step of the automaton needs
+// an empty set. Cost: one look-up per thread; for up to `kMaxLinear` threads, a linear search, which is faster.
 #pragma once
 
 #include <deque>

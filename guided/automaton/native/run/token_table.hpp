@@ -13,7 +13,7 @@
 // and each token is labelled with how far it counts. A look-up selects the labels that fit (label.hpp). Tokens that
 // leave with a remainder are labelled in the same way. If a token can stay as well as leave, its remainder matters only
 // near a bound, when staying would count beyond it. Such remainders are stored separately, sorted by how far the tokens
-// count. Example: after white space, any word may be the next word of a list, or may follow the list.
+// count. Example: after whitespace, any word may be the next word of a list, or may follow the list.
 //
 // Members: a walk that only reads the bytes of a name reads no register, so its table is valid for all sets of members.
 //

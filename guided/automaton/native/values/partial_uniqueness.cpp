@@ -1,4 +1,11 @@
 // Makes uniqueness states that are only partly known. Masks (masks.hpp) and budgets (budgets.hpp) look ahead with them.
+//
+// In: a uniqueness state (uniqueness.hpp). Out: a state in which the text of the current entries, or the seen sets, are
+// unknown; it notes the values that entries have written, if asked to. Also the reverse: the state with values added to
+// its seen sets, and the values that were added to a set that was unknown at first.
+// Problem: after many different names, each token of the next name leads to a different state. With the name unknown,
+// all of them lead to one state, whose distances are computed once. The callers then check whether the values that were
+// written have been seen. Cost: linear in the open scopes and in the values.
 #include "base/call_meter.hpp"
 #include "values/uniqueness.hpp"
 

@@ -11,7 +11,7 @@ constexpr size_t kPrefetchDistance = 16;  // how many strings ahead of the curre
 
 // The state of a UTF-8 decoder: at a character boundary; one to three continuation bytes before the end of a character;
 // after a lead byte that restricts the next byte (no overlong forms, surrogates or code points above 0x10FFFF); or
-// after bytes that form none of kNonAscii: an invalid byte, or non-ASCII white space.
+// after bytes that form none of kNonAscii: an invalid byte, or non-ASCII whitespace.
 enum Utf8 : uint8_t { Boundary, One, Two, Three, AfterE0, AfterED, AfterF0, AfterF4, NotWhole };
 
 Utf8 read_utf8(Utf8 state, uint8_t b) {
@@ -46,7 +46,7 @@ Utf8 read_utf8(Utf8 state, uint8_t b) {
   return NotWhole;
 }
 
-// Whether a non-ASCII character, given in UTF-8, is white space or a line terminator in ECMA-262. These characters are
+// Whether a non-ASCII character, given in UTF-8, is whitespace or a line terminator in ECMA-262. These characters are
 // not in kNonAscii, because `.`, `\s` and `\S` distinguish them from all others.
 bool is_white(const uint8_t* character, const uint8_t* end) {
   uint32_t code = 0;

@@ -31,8 +31,8 @@ namespace guided {
 // A set of character classes, with one bit for each class. The classes are coarse enough for 64 bits, and fine enough
 // that a pattern that distinguishes two letters leaves most classes undivided. The classes are: each lowercase letter
 // (0 to 25), the capitals A-F, the capitals G-Z, digits, control characters, the space and each ASCII punctuation
-// character (|, } and ~ share one), and JSON's tab and line breaks. All non-ASCII characters except white space form
-// one class. The last class contains non-ASCII white space, bytes that are not valid UTF-8, and characters of which a
+// character (|, } and ~ share one), and JSON's tab and line breaks. All non-ASCII characters except whitespace form
+// one class. The last class contains non-ASCII whitespace, bytes that are not valid UTF-8, and characters of which a
 // token contains only a part.
 using CharClasses = uint64_t;
 constexpr CharClasses kNonAscii = CharClasses{1} << 62, kBrokenBytes = CharClasses{1} << 63;
@@ -60,7 +60,7 @@ class TokenTrie {
     int32_t subtree_hi = 0;                  // payload_lo..subtree_hi: of the node and all nodes below it
     uint16_t children = 0;
     uint8_t byte = 0;
-    // Inside a non-ASCII character, or after an invalid byte or non-ASCII white space.
+    // Inside a non-ASCII character, or after an invalid byte or non-ASCII whitespace.
     bool is_inside_character = false;
     // The most characters that a string strictly below adds to this node's string; 255: 255 or more.
     uint8_t max_length_below = 0;

@@ -354,8 +354,9 @@ def _reading_order(keyword: str) -> int:
     """The position of a keyword in the order of reading.
 
     Applicators come last, because they may look at the shape of the keywords next to them. `unevaluatedItems` comes
-    before the other applicators: its cases choose a branch, so others need not choose again. `unevaluatedProperties`
-    comes after them: branches that evaluate members leave it fewer members to constrain.
+    before the other applicators: each of its cases already selects a branch, so later applicators have fewer branches
+    to multiply. `unevaluatedProperties` comes after them: branches that evaluate members leave it fewer members to
+    constrain.
     """
     return _UNEVALUATED.get(keyword, 2) if keyword in APPLICATORS else 0
 

@@ -8,7 +8,7 @@
 // which Lark walks a tree: the deepest level first, from left to right.
 //
 // Source: lark/load_grammar.py, `EBNF_to_BNF` and `SimplifyRule_Visitor`. Cost: linear in the trees and in the result.
-// What it does not do: it leaves repetitions of 50 and more, and all errors, to Lark itself (`NotHandled`).
+// Not done: this file leaves repetitions of 50 and more, and all errors, to Lark itself (`NotHandled`).
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // each list of arguments with which it is used. `Ebnf` expands the rules.
 //
 // Source: lark/load_grammar.py, `GrammarBuilder` and `Grammar.compile`. Cost: linear in the texts and in the result.
-// What it does not do: it leaves all errors, and grammars near the bounds of ../bounds.py, to the Python code
+// Not done: this file leaves all errors, and grammars near the bounds of ../bounds.py, to the Python code
 // (`NotHandled`).
 #pragma once
 

@@ -1,7 +1,7 @@
 // Finds the texts that a backtracking matcher matches as a whole. In: a tree that keeps the order of preference. Out: a
 // deterministic automaton, the same as guided/frontends/regex/leftmost_match.py creates, which explains the algorithm.
 //
-// What it does not do: it leaves to that module (`NotHandled`): patterns with large counts, patterns that need many states
+// Not done, but left to that module (`NotHandled`): patterns with large counts, patterns that need many states
 // or steps, and unbounded repetitions of items that may be empty.
 #pragma once
 

@@ -6,7 +6,7 @@
 // recursive-descent parser. A line that begins with `|` continues the rule above it.
 //
 // Source: lark/load_grammar.py, `TERMINALS` and `RULES`. Cost: linear in the text.
-// What it does not do: it leaves %override, %extend, extensions of the notation (../dialect/) and all errors to the
+// Not done: this file leaves %override, %extend, extensions of the notation (../dialect/) and all errors to the
 // Python code (`NotHandled`).
 #pragma once
 

@@ -3,7 +3,7 @@
 //     NUMBER: /[0-9]/+ ("." DIGITS)?        (?:[0-9])+(?:\.(?:[0-9])+)?
 //
 // Source: lark/load_grammar.py, `_literal_to_pattern` and `TerminalTreeToPattern`. Cost: linear in the result.
-// What it does not do: it leaves all errors, and literals with several flags, to the Python code (`NotHandled`).
+// Not done: this file leaves all errors, and literals with several flags, to the Python code (`NotHandled`).
 #pragma once
 
 #include <functional>

@@ -5,7 +5,7 @@
 //
 // How: one pass by recursive descent. It reads a subset of the syntax in guided/frontends/regex/python_syntax.py, and
 // \d, \s and \w contain the same characters as there. Cost: linear in the pattern.
-// What it does not do: it leaves to the Python code (`NotHandled`): lookarounds, anchors, back-references, named groups,
+// Not done, but left to the Python code (`NotHandled`): lookarounds, anchors, back-references, named groups,
 // atomic groups, possessive quantifiers, flags other than i, m, s and u, counts of 1,000 and more, case-insensitive
 // sets beyond ASCII, and all errors.
 #pragma once

@@ -64,7 +64,7 @@ class Tokens {
   // Reads the end of the text: first kNewline, since Lark adds a line end, then kEnd.
   Token read_end();
 
-  // Skips blanks, a comment with all white space before it, or an escaped line end. Returns whether it skipped any.
+  // Skips blanks, a comment with all whitespace before it, or an escaped line end. Returns whether it skipped any.
   bool skip();
 
   Token make_token(Token kind, size_t length = 1) {

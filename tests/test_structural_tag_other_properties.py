@@ -1,4 +1,4 @@
-"""Arguments that the schema does not declare, in the XML styles, and limits of white space and of free text."""
+"""Arguments that the schema does not declare, in the XML styles, and limits of whitespace and of free text."""
 
 from __future__ import annotations
 

@@ -330,7 +330,7 @@ NOTED = ["--schema", '{"requierd": ["a"], "enum": [1, 2]}']
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.usefixtures("with_engine")
-def test_quiet_leaves_errors_alone(monkeypatch, command):
+def test_quiet_still_prints_errors(monkeypatch, command):
     given = [*SPECIFIED[command], *NOTED]
     assert "did you mean 'required'?" in run(*given)[2]
     monkeypatch.setattr(console, "_PROGRESS_DELAY_SECONDS", 0.0)
@@ -465,7 +465,7 @@ def test_the_examples_of_help_run(monkeypatch, command):
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "serve", "models"])
-def test_help_begins_with_what_the_command_is_for(command):
+def test_help_begins_with_the_purpose_of_the_command(command):
     text = run(command, "--help")[1]
     purpose, usage = text.split("\n\n")[:2]
     assert usage.startswith(f"usage: guided {command}")
