@@ -99,6 +99,14 @@ def bitmask(rows: int = 1) -> Any:
     return guided.allocate_token_bitmask(rows, VOCABULARY.size)
 
 
+def freed_bitmask():
+    """A tensor without memory, as frameworks leave it when they move parameters to another device."""
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_numpy(bitmask()).clone()
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
 def fill(*given: Any, **options: Any) -> Any:
     return lambda: matcher().fill_next_token_bitmask(*given, **options)
 
@@ -347,6 +355,7 @@ ARGUMENTS = [
     (fill(np.zeros((1, 8), np.int32)), ValueError, "bitmask has 8 words in a row, but the vocabulary needs 9"),
     (fill(bitmask(), 1), IndexError, "row outside the bitmask"),
     (fill(bitmask(), -1), IndexError, "row outside the bitmask"),
+    (lambda: fill(freed_bitmask())(), ValueError, "the bitmask has no memory: its storage has been freed"),
     (fill(bitmask(), max_tokens="9"), TypeError, "max_tokens must be an integer or None"),
     (fill(bitmask(), max_tokens=1), BudgetError, "the shortest known completion has 2 tokens, but the budget is 1"),
     (fill(bitmask(), max_tokens=-5), BudgetError, "the shortest known completion has 2 tokens, but the budget is -5"),

@@ -21,6 +21,7 @@ inline uint32_t* row_of(const Matcher& matcher, const MaskArray& mask, int64_t r
                                  " words in a row, but the vocabulary needs " + std::to_string(words))
                                     .c_str());
   if (row < 0 || row >= static_cast<int64_t>(mask.shape(0))) throw nanobind::index_error("row outside the bitmask");
+  if (mask.data() == nullptr) throw nanobind::value_error("the bitmask has no memory: its storage has been freed");
   return reinterpret_cast<uint32_t*>(mask.data()) + row * words;
 }
 
