@@ -290,15 +290,17 @@ class ContextError(GuidedError):
 
     Attributes:
         tokens: the length of the prompt.
-        context: the length of the model's context, in tokens, which must also hold the output.
+        context: the length of the context, in tokens, which must also hold the output.
+        model_context: the length of the model's context if the engine limits it to `context`, otherwise None.
     """
 
-    def __init__(self, tokens: int, context: int) -> None:
-        self.tokens, self.context = tokens, context
-        super().__init__(
-            f"the prompt has {tokens} tokens, but the model's context holds {context} including the output: "
-            "shorten the prompt"
-        )
+    def __init__(self, tokens: int, context: int, model_context: int | None = None) -> None:
+        self.tokens, self.context, self.model_context = tokens, context, model_context
+        owner, advice = "the model's context", "shorten the prompt"
+        if model_context is not None:
+            owner = "the engine's context"
+            advice += f", or give the engine a larger `context` (the model's is {model_context})"
+        super().__init__(f"the prompt has {tokens} tokens, but {owner} holds {context} including the output: {advice}")
 
 
 class OptionError(GuidedError, ValueError):

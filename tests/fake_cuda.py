@@ -25,6 +25,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from guided.models.rotary import RotaryTables
+
 CUDA = torch.device("cuda", 0)
 READS = frozenset(
     {
@@ -250,6 +252,9 @@ def _moved(value: Any, place: Callable[[Tensor], Tensor], known: dict[int, Any])
         new = {name: _moved(one, place, known) for name, one in fields.items()}
         if any(new[name] is not one for name, one in fields.items()):
             made = dataclasses.replace(value, **new)
+    elif isinstance(value, RotaryTables):
+        made = copy.copy(value)
+        made._tables = _moved(value._extend(value._tables, value._context), place, known)  # complete, as on CUDA
     elif hasattr(value, "config") and hasattr(value, "forward"):
         made = copy.copy(value)
         for name, one in vars(value).items():

@@ -433,6 +433,46 @@ def test_several_calls_that_the_template_refuses_are_written_in_its_style():
     text = ours.text(Conversation(talk, TOOLS))
     for city in ("Oslo", "Rome"):
         assert f'{{"name": "weather", "parameters": {{"city": "{city}"}}}}' in text
-    assert "<tool_response>\n-3\n</tool_response>\n<tool_response>\n20\n</tool_response>" in text
+    header = "<|start_header_id|>ipython<|end_header_id|>\n\n"
+    assert f'{header}"-3"<|eot_id|>{header}"20"<|eot_id|>' in text  # its form of results
     with pytest.raises(GuidedError, match=r"refuses this conversation: .*roles must alternate"):
         template("gemma-3").text(Conversation([user("a"), user("b")], TOOLS))
+
+
+def tool(content: str) -> dict[str, Any]:
+    return {"role": "tool", "content": content, "tool_call_id": "abcdefghi"}
+
+
+CALL = assistant(None, tool_calls=[called(city="Zürich", days=2)])
+RESULTS = [
+    [user("Hi"), CALL, tool("-3")],
+    [user("Hi"), CALL, tool("-3"), assistant("Cold"), user("Thanks")],
+    [{"role": "system", "content": "Be."}, user("Hi"), CALL, tool(" <｜User｜> "), CALL, tool("20"), assistant("Warm")],
+]
+
+
+@pytest.mark.parametrize("talk", RESULTS)
+@pytest.mark.parametrize("name", ["deepseek-v3.1", "deepseek-r1-distill"])
+def test_results_in_the_form_of_a_template_that_does_not_describe_tools(name: str, talk: list[Any]):
+    chat, as_text = Conversation(talk), name == "deepseek-r1-distill"
+    messages = [
+        {**message, "content": message["content"] or ""} for message in convert_arguments(talk, as_text=as_text)
+    ]
+    wanted = tokenizer(name).apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    text = template(name).text(chat)
+    if name == "deepseek-r1-distill":  # its template omits calls beside a content, even an empty one
+        start = "<｜tool▁outputs▁begin｜>"
+        text, wanted = text[text.index(start) :], wanted[wanted.index(start) :]
+        if len(talk) > 5:
+            text, wanted = (part[: part.index("<｜tool▁output▁end｜>")] for part in (text, wanted))
+    assert str.__str__(text) == wanted and "tool_response" not in text
+    ids = template(name).render(chat)
+    special = template(name).vocabulary.special_tokens
+    names = [special[id] for id in ids if id in special]
+    assert names.count("<｜tool▁output▁begin｜>") == len([one for one in talk if one["role"] == "tool"])
+    assert names.count("<｜User｜>") == len([one for one in talk if one["role"] == "user"])
+
+
+def test_results_beside_calls_in_another_style_are_user_messages():
+    text = template("deepseek-v3.1").text(Conversation(RESULTS[0], TOOLS, "qwen_3"))
+    assert "<｜User｜><tool_response>\n-3\n</tool_response>" in text

@@ -368,10 +368,10 @@ def test_a_model_is_loaded_with_the_options(engine, monkeypatch):
     monkeypatch.setattr(Engine, "from_pretrained", load)
     monkeypatch.setattr("guided.files.hub.find_model", Path)
     how = ("--model", "m.gguf", "--device", "cpu", "--dtype", "float32", "--kv-dtype", "int8", "--adapter", "lora")
-    how += ("--tensor-parallel", "2", "--pipeline-parallel", "3", "--draft-model", "small.gguf")
+    how += ("--tensor-parallel", "2", "--pipeline-parallel", "3", "--draft-model", "small.gguf", "--context", "99")
     assert run("generate", "x", "--regex", "ab", *how)[:2] == (0, "ab\n")
     wanted = {"name": "m.gguf", "adapter": "lora", "device": "cpu", "dtype": "float32", "kv_dtype": "int8"}
-    wanted |= {"tensor_parallel": 2, "pipeline_parallel": 3, "draft_model": "small.gguf"}
+    wanted |= {"tensor_parallel": 2, "pipeline_parallel": 3, "draft_model": "small.gguf", "context": 99}
     assert asked == [wanted | {"describe": None}]  # the model's size decides, or the request itself
     assert run("generate", "x", "--kv-dtype", "int4")[0] == 2
 

@@ -22,6 +22,8 @@ _PROBE_TOOL: Final = {"type": "function", "function": {"name": "f", "description
 
 
 _PROBE_USER: Final = {"role": "user", "content": "u"}
+_PROBE_ANSWER: Final = {"role": "assistant", "content": "a"}
+_RESULT, _UNKNOWN_ROLE = "probedresult", "probedrole"
 _PROBE_PARTS: Final = [{"type": "text", "text": "probedone"}, {"type": "text", "text": "probedtwo"}]
 _PARTS: Final = re.compile(r"probedone(?s:.*?)probedtwo")
 _QUOTED_PART: Final = re.compile(r"""["']probedone["']""")
@@ -98,6 +100,16 @@ class CompiledTemplate:
     def shows_call_ids(self, variables: Mapping[str, Any]) -> bool:
         """Whether the template shows the id of a call next to the call, and not only next to its result."""
         return self._render_call(_SHORT_ID, variables).count(_SHORT_ID) > 1
+
+    @cached_property
+    def writes_results(self) -> bool:
+        """Whether the template has a form for results of calls: it writes a message of the role `tool` in another way
+        than one of an unknown role, even if the call is part of the assistant's text."""
+        texts = [
+            self._render_probe([_PROBE_USER, _PROBE_ANSWER, {"role": role, "content": _RESULT}], has_tools=False)
+            for role in ("tool", _UNKNOWN_ROLE)
+        ]
+        return _RESULT in texts[0] and texts[0] != texts[1].replace(_UNKNOWN_ROLE, "tool")
 
     def _render_call(self, id: str, variables: Mapping[str, Any]) -> str:
         """A made-up call with this id, and its result. "": the template refuses them."""

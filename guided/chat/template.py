@@ -181,9 +181,9 @@ class ChatTemplate:
                     raise
         if text is None:
             style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
-            text = _render_with_tool_prompt(
-                template, write_tools_as_text(messages, style), style, tools, source, template_variables
-            )
+            keeps_results = style == self.style and template.writes_results
+            messages = write_tools_as_text(messages, style, keeps_results=keeps_results)
+            text = _render_with_tool_prompt(template, messages, style, tools, source, template_variables)
         if chat.continue_final_message:
             text = _cut_at_continuation_mark(text)
         return _append_begin(text, chat.begin)

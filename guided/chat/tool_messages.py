@@ -66,15 +66,18 @@ def add_tool_prompt(
     return [{**messages[0], "content": content}, *map(dict, messages[1:])]
 
 
-def write_tools_as_text(messages: Sequence[Mapping[str, Any]], style: ToolStyle) -> list[dict[str, Any]]:
-    """The messages, in which calls and messages of the role `tool` are written as text.
+def write_tools_as_text(
+    messages: Sequence[Mapping[str, Any]], style: ToolStyle, *, keeps_results: bool = False
+) -> list[dict[str, Any]]:
+    """The messages, in which calls are written as text. Messages of the role `tool` become user messages, unless
+    `keeps_results`: the template writes them.
 
     Raises:
         UnsupportedError: see `write_calls`.
     """
     out: list[dict[str, Any]] = []
     for role, group in groupby(messages, key=lambda message: message["role"]):
-        if role == "tool":  # consecutive results share a user message
+        if role == "tool" and not keeps_results:  # consecutive results share a user message
             begin, end = tag_text("<tool_response>\n"), tag_text("\n</tool_response>")
             results = [join_tagged((begin, _get_content(message), end)) for message in group]
             out.append({"role": tag_text("user"), "content": tag_text("\n").join(results)})

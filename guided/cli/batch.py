@@ -198,6 +198,7 @@ class Batch:
             args.adapter,
             args.dtype,
             args.kv_dtype,
+            args.context,
             args.raw,
             args.system,
             args.tool_tokens,

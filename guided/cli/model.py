@@ -42,6 +42,13 @@ def add_model_options(group: argparse._ArgumentGroup) -> None:
         help="type of the KV cache (default: auto, which is --dtype)",
     )
     group.add_argument(
+        "--context",
+        type=integer(1),
+        metavar="N",
+        help="maximum number of tokens of prompt and output together, for which the KV cache has space (default: the "
+        "model's context, or fewer if their keys and values would take more than half of the free memory)",
+    )
+    group.add_argument(
         "--tensor-parallel",
         type=integer(1),
         default=1,
@@ -104,6 +111,7 @@ def _load(arguments: argparse.Namespace, describe: bool | None) -> Engine:
             pipeline_parallel=arguments.pipeline_parallel,
             draft_model=arguments.draft_model,
             describe=describe,
+            context=arguments.context,
         )
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)

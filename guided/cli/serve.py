@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import uvicorn
     from opentelemetry.trace import TracerProvider
 
+    from guided.engine import Engine
     from guided.server.server import Server
 
 __all__ = ["EXAMPLES", "HELP", "NAME", "PURPOSE", "USAGE", "add_arguments", "run"]
@@ -44,6 +45,7 @@ exit codes: 0 stopped after answering all requests; 1 stopped, and some requests
 """
 
 _CUT_OFF: Final = 1
+_MAX_COMMITTED: Final = 2 << 30
 _FLUSH_SECONDS: Final = 5  # to send the last bytes, after all requests are finished or cut off
 _END_SECONDS: Final = 8  # to end the process, after all requests are finished or cut off; includes `_FLUSH_SECONDS`
 
@@ -77,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         from guided.server.app import create_app
         from guided.server.http.connections import Connection
 
-        engine.scheduler.runner.cache.touch()
+        _commit_cache(engine)
         app = create_app(engine, settings, tracer_provider=provider)
         config = uvicorn.Config(
             app,
@@ -99,6 +101,16 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             _remove_socket(arguments.uds)
         return _exit_code(server)
+
+
+def _commit_cache(engine: Engine) -> None:
+    """Commit the memory of the KV cache, so that the server's memory use is final from the start. A cache of more than
+    `_MAX_COMMITTED` bytes is not committed, since this takes seconds: its memory grows as it fills."""
+    from guided.engine.runner import cache_shape
+
+    runner = engine.scheduler.runner
+    if runner.cache.capacity * cache_shape(runner.model).bytes_per_token <= _MAX_COMMITTED:
+        runner.cache.touch()
 
 
 def _exit_code(server: Server) -> int:

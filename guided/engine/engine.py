@@ -24,7 +24,7 @@ from guided.engine.batch import Answer, answer_each, pair_with_constraints
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.driver import Driver
 from guided.engine.instructions import Instructions, describes_by_default
-from guided.engine.loading import load, make_runner
+from guided.engine.loading import load, make_runners
 from guided.engine.polite_pool import PolitePool
 from guided.engine.progress import ProgressCounter, ShowProgress
 from guided.engine.prompts import PromptReader, read_token_ids
@@ -59,6 +59,7 @@ class Engine(ChatMethods, AsyncMethods):
         vocabulary: the model's tokens.
         chat_template: the chat template, if the model has one.
         bos: the ids that precede a string which the model continues (none for most models).
+        context: the maximum length of a sequence, in tokens, prompt and output.
         scheduler: runs the batch.
         ranks: the processes that hold the other parts of the model; None if the model is not split.
     """
@@ -77,37 +78,32 @@ class Engine(ChatMethods, AsyncMethods):
         draft_model: Model | None = None,
         token_budget: int = 512,
         describe: bool | None = None,
+        context: int | None = None,
     ) -> None:
-        """`cache`: by default a paged cache for twice the model's context length. `kv_dtype` "int8" halves the cache's
-        memory (kv/quantised.py). `ranks`: the processes that hold the other parts of the model. `runner`: a runner with
-        its own cache, which replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same
-        tokens, which drafts for this one (draft_model.py). `token_budget`: the maximum number of tokens per forward
-        pass. `describe`: the default of `Options.describe`; None: True if descriptions help a model of this size.
+        """`cache`: by default a paged cache (cache_size.py). `kv_dtype`, `describe`, `context`: see `from_pretrained`.
+        `ranks`: the processes that hold the other parts of the model. `runner`: a runner with its own cache, which
+        replaces `cache`, `kv_dtype` and `ranks`. `draft_model`: a smaller model with the same tokens, which drafts for
+        this one (draft_model.py). `token_budget`: the maximum number of tokens per forward pass.
 
         Raises:
-            OptionError: `token_budget` or an id in `bos` is out of range.
-            GuidedError: the vocabulary has more tokens than the model.
+            OptionError: `token_budget`, `context` or an id in `bos` is out of range.
+            GuidedError: the vocabulary has more tokens than the model, or there is not enough memory for the cache.
         """
         if vocabulary.size > model.config.vocab_size:
             raise GuidedError(f"{vocabulary.size} tokens, but the model has only {model.config.vocab_size} logits")
         self.model, self.vocabulary, self.bos = model, vocabulary, read_items("bos", bos)
         check_token_ids("bos", self.bos, model.config.vocab_size)
-        self.chat_template = chat
-        self.ranks = ranks
-        draft = None
+        self.chat_template, self.ranks = chat, ranks
         if draft_model is not None:
             check_same_tokens(vocabulary, draft_model)
-            draft = make_runner(draft_model, None, kv_dtype if cache is None else "auto", None)
-        runner = runner or make_runner(model, cache, kv_dtype, ranks)
+        runner, draft, self.context = make_runners(
+            model, cache=cache, kv_dtype=kv_dtype, ranks=ranks, runner=runner, draft_model=draft_model, context=context
+        )
         self.scheduler = Scheduler(runner, draft=draft, token_budget=token_budget)
         self._maker = SequenceMaker(
-            vocabulary,
-            model.config.context,
-            lambda: self.compiler,
-            lambda: self._prompts,
-            drafts_by_model=draft is not None,
+            vocabulary, self.context, lambda: self.compiler, lambda: self._prompts, drafts_by_model=draft is not None,
             describes_by_default=describes_by_default(model.config) if describe is None else describe,
-        )
+        )  # fmt: skip
         self.driver = Driver(self.scheduler)
 
     @classmethod
@@ -126,6 +122,7 @@ class Engine(ChatMethods, AsyncMethods):
         revision: str | None = None,
         draft_model: str | os.PathLike[str] | None = None,
         describe: bool | None = None,
+        context: int | None = None,
     ) -> Engine:
         """Load a model by name ("smollm2-135m-instruct", "org/model": downloaded once, then offline) or by path.
 
@@ -141,27 +138,29 @@ class Engine(ChatMethods, AsyncMethods):
                 CUDA).
             tensor_parallel: the number of processes that share each layer, each with its own GPU (or the CPU).
             pipeline_parallel: the number of pipeline stages; each computes some of the layers.
-            compile: fuse the operations between attention calls with `torch.compile`. The first steps then take a
-                minute. Meant for CUDA: on a CPU it is slower, and the way a prompt is split into chunks affects the
-                rounding of logits.
+            compile: fuse the operations between attention calls with `torch.compile`; the first steps then take a
+                minute. Meant for CUDA: on a CPU it is slower, and the chunks of a prompt affect the rounding of logits.
             revision: a branch, tag or commit of a Hugging Face model. Default "main".
             draft_model: a smaller model with the same tokens, which drafts for this one; see `Options.drafts`.
             describe: the default of `Options.describe`. None: True if descriptions help a model of this size.
+            context: the maximum length of prompt and output together, in tokens. None: the model's context, or fewer
+                tokens if their keys and values would take more than half of the free memory (80 % on a GPU).
 
         Raises:
             ModelFileError: the model or the adapter cannot be found or downloaded, or one of its files is corrupt.
             VocabularyError: the tokenizer cannot be used.
             UnsupportedError: the architecture is not supported, or cannot be split into this many parts.
-            GuidedError: a package is missing, or there are too few GPUs.
+            GuidedError: a package is missing, or there are too few GPUs or not enough memory for the KV cache.
         """
         loaded = load(
             name, adapter=adapter, device=device, dtype=dtype, kv_dtype=kv_dtype, tensor_parallel=tensor_parallel,
             pipeline_parallel=pipeline_parallel, compile=compile, revision=revision, draft_model=draft_model,
+            context=context,
         )  # fmt: skip
         parts = loaded.parts
         return cls(
             parts.model, parts.vocabulary, chat=parts.chat, bos=parts.bos, kv_dtype=kv_dtype, ranks=loaded.ranks,
-            draft_model=loaded.draft, describe=describe,
+            draft_model=loaded.draft, describe=describe, context=context,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -384,7 +383,7 @@ class Engine(ChatMethods, AsyncMethods):
 
     @property
     def _prompts(self) -> PromptReader:
-        return PromptReader(self.vocabulary, self.model.config, self.chat_template, self.bos)
+        return PromptReader(self.vocabulary, self.model.config, self.context, self.chat_template, self.bos)
 
     def _tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
         """The tasks of one request. All errors in the request are raised here, before the first event."""

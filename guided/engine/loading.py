@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
+from guided.engine.cache_size import CacheSize, check_context, choose_cache_size
 from guided.engine.draft_model import check_same_tokens
 from guided.engine.pretrained import Pretrained, load_pretrained
-from guided.engine.runner import KVDtype, ModelRunner, check_kv_dtype, default_blocks, default_cache
+from guided.engine.runner import KVDtype, ModelRunner, bytes_per_token, check_kv_dtype, default_cache
 from guided.engine.tensor_parallel.leader import Ranks
 from guided.engine.threads import limit_threads
 from guided.errors import GuidedError, OptionError, UnsupportedError, brief
@@ -25,7 +27,7 @@ from guided.models.loading.lora_config import read_lora_config
 from guided.models.lora import with_adapter
 from guided.models.model import Model
 
-__all__ = ["EngineParts", "load", "make_runner"]
+__all__ = ["EngineParts", "Runners", "load", "make_runners"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,20 @@ class EngineParts:
     draft: Model | None = None
 
 
+class Runners(NamedTuple):
+    """The runners of an `Engine`.
+
+    Attributes:
+        runner: the runner of the model.
+        draft: the runner of the draft model, if there is one.
+        context: the maximum length of a sequence.
+    """
+
+    runner: ModelRunner
+    draft: ModelRunner | None
+    context: int
+
+
 def load(
     name: str | os.PathLike[str],
     *,
@@ -55,6 +71,7 @@ def load(
     compile: bool,
     revision: str | None = None,
     draft_model: str | os.PathLike[str] | None = None,
+    context: int | None = None,
 ) -> EngineParts:
     """See `Engine.from_pretrained`. Rejects conflicting options before anything is downloaded or loaded."""
     check_path("name", name, "the name of a model, or a path")
@@ -64,6 +81,7 @@ def load(
     for option, count in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
         check_integer(option, count, minimum=1)
     check_kv_dtype(kv_dtype)
+    check_integer("context", context, minimum=1, optional=True)
     if not isinstance(compile, bool):
         raise OptionError(f"compile is {brief(compile)}, but must be True or False", option="compile")
     if adapter is not None:
@@ -140,19 +158,56 @@ def _resolve_dtype(dtype: str | torch.dtype) -> torch.dtype | None:
     return dtypes[dtype]
 
 
-def make_runner(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: Ranks | None) -> ModelRunner:
-    """Make the runner of a model: in this process with a cache, or on all ranks of a split model.
+def make_runners(
+    model: Model,
+    *,
+    cache: KVCache | None,
+    kv_dtype: KVDtype,
+    ranks: Ranks | None,
+    runner: ModelRunner | None,
+    draft_model: Model | None,
+    context: int | None,
+) -> Runners:
+    """Make the runners of an engine; see `Engine`. The default caches of model and draft model have the same capacity.
 
     Raises:
-        ValueError: the cache or `kv_dtype` cannot be used. GuidedError: the model is a part of a split model, but
-            `ranks` is None.
+        ValueError: the cache, `kv_dtype` or `context` cannot be used. GuidedError: there is not enough memory, or the
+            model is a part of a split model, but `ranks` is None.
     """
+    model_context = model.config.context
+    check_context(context, model_context)
+    if runner is None:
+        _check_cache_options(model, cache, kv_dtype, ranks)
+    if runner is None and cache is not None:
+        runner = ModelRunner(model, cache)
+    draft_dtype: KVDtype = kv_dtype if cache is None else "auto"
+    token_bytes = bytes_per_token(model, kv_dtype) if runner is None else 0
+    if draft_model is not None:
+        token_bytes += bytes_per_token(draft_model, draft_dtype)
+    if not token_bytes:
+        assert runner is not None
+        return Runners(runner, None, context or model_context)
+    processes = 1 if ranks is None else ranks.count
+    size = choose_cache_size(token_bytes, model.device, model_context, context, processes=processes)
+    max_length = size.context if runner is None else context or model_context
+    runner = runner or _make_runner(model, kv_dtype, size, ranks)
+    draft = None if draft_model is None else ModelRunner(draft_model, default_cache(draft_model, draft_dtype, size))
+    return Runners(runner, draft, max_length)
+
+
+def _check_cache_options(model: Model, cache: KVCache | None, kv_dtype: KVDtype, ranks: Ranks | None) -> None:
+    check_kv_dtype(kv_dtype)
     if kv_dtype != "auto" and not (cache is None and ranks is None):
         raise ValueError("kv_dtype applies only to the default cache of one process: leave it out")
     if cache is not None and ranks is not None:
         raise ValueError("a model in several processes makes its own cache: leave cache out")
-    if ranks is not None:
-        return ranks.runner(model, *default_blocks(model))
-    if isinstance(model, Decoder) and model.parallel.is_split:
+    if ranks is None and isinstance(model, Decoder) and model.parallel.is_split:
         raise GuidedError("this model is only a part of a split model: pass ranks as well")
-    return ModelRunner(model, cache or default_cache(model, kv_dtype))
+
+
+def _make_runner(model: Model, kv_dtype: KVDtype, size: CacheSize, ranks: Ranks | None) -> ModelRunner:
+    """Make the runner of a model with a default cache: in this process, or on all ranks of a split model."""
+    if ranks is None:
+        return ModelRunner(model, default_cache(model, kv_dtype, size))
+    with size.allocation():
+        return ranks.runner(model, *size.blocks)

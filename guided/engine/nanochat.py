@@ -89,7 +89,7 @@ class NanochatEngine:
     def _options(
         self, max_tokens: int | None = None, temperature: float = 1.0, top_k: int | None = None, seed: int = 42
     ) -> Options:
-        budget = self.engine.model.config.context if max_tokens is None else max_tokens
+        budget = self.engine.context if max_tokens is None else max_tokens
         return {
             "max_tokens": budget,
             "temperature": temperature,

@@ -45,12 +45,14 @@ class PromptReader:
     """Reads the prompts of one model.
 
     Attributes:
+        context: the maximum length of a sequence.
         template: the chat template, if the model has one.
         bos: the ids that precede a string which the model continues.
     """
 
     vocabulary: Vocabulary
     config: ModelConfig
+    context: int
     template: ChatTemplate | None
     bos: Sequence[int]
 
@@ -140,8 +142,9 @@ class PromptReader:
             raise GuidedError("the prompt is empty: the model needs at least one token")
         if invalid_ids := [id for id in ids if not 0 <= id < self.config.vocab_size]:
             raise GuidedError(f"the prompt contains the id {invalid_ids[0]}, which is not a token of this model")
-        if len(ids) + reserve > (context := self.config.context):
-            raise ContextError(len(ids), context)
+        if len(ids) + reserve > self.context:
+            model_context = self.config.context
+            raise ContextError(len(ids), self.context, model_context if model_context > self.context else None)
 
 
 def read_token_ids(items: Iterable[object]) -> list[int]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from guided.attention.paged_step import PagedAttention
 from guided.attention.segments import step_attention
+from guided.engine.cache_size import CacheSize, choose_cache_size
 from guided.engine.forward_batch import ForwardBatch
 from guided.engine.graphs import Capture, CudaCapture, StepGraphs
 from guided.errors import brief
@@ -31,17 +32,15 @@ __all__ = [
     "KVDtype",
     "ModelRunner",
     "TokensAhead",
+    "bytes_per_token",
     "cache_shape",
     "check_kv_dtype",
-    "default_blocks",
     "default_cache",
 ]
 
 KVDtype: TypeAlias = Literal["auto", "int8"]
 """The dtype of stored keys and values. "auto": the dtype in which the model computes them, or bfloat16 if the model's
 weights stay quantised."""
-
-_MIN_POSITIONS = 4096  # the minimum capacity of the default cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +82,31 @@ def cache_shape(model: Model) -> CacheShape:
     return CacheShape(c.layers, c.kv_heads, c.head_dim, dtype, model.device)
 
 
-def default_blocks(model: Model) -> tuple[int, int]:
-    """The number of blocks in a default cache (enough for twice the model's context), and the positions per block."""
-    block_size = 16 if model.device.type == "cpu" else 256  # flash attention needs 256; the CPU's kernel takes any size
-    return -(-max(2 * model.config.context, _MIN_POSITIONS) // block_size), block_size
-
-
 def check_kv_dtype(kv_dtype: str) -> None:
     """Raise ValueError unless `kv_dtype` is a `KVDtype`."""
     if kv_dtype not in (kv_dtypes := get_args(KVDtype)):
         raise ValueError(f"kv_dtype is {brief(kv_dtype)}, but must be {' or '.join(map(repr, kv_dtypes))}")
 
 
-def default_cache(model: Model, kv_dtype: KVDtype) -> KVCache:
-    """Make a paged cache with `default_blocks` blocks. Raises ValueError like `check_kv_dtype`."""
+def bytes_per_token(model: Model, kv_dtype: KVDtype) -> int:
+    """The number of bytes of one position in a default cache."""
+    shape = cache_shape(model)
+    return (shape if kv_dtype == "auto" else packed_shape(shape)).bytes_per_token
+
+
+def default_cache(model: Model, kv_dtype: KVDtype, size: CacheSize | None = None) -> KVCache:
+    """Make a paged cache of the default size (cache_size.py), or of the given size.
+
+    Raises:
+        ValueError: see `check_kv_dtype`. GuidedError: there is not enough memory.
+    """
     check_kv_dtype(kv_dtype)
     shape = cache_shape(model)
-    if kv_dtype == "auto":
-        return PagedCache(shape, *default_blocks(model))
-    return QuantisedCache(PagedCache(packed_shape(shape), *default_blocks(model)), shape)
+    size = size or choose_cache_size(bytes_per_token(model, kv_dtype), shape.device, model.config.context)
+    with size.allocation():
+        if kv_dtype == "auto":
+            return PagedCache(shape, *size.blocks)
+        return QuantisedCache(PagedCache(packed_shape(shape), *size.blocks), shape)
 
 
 class ModelRunner:

@@ -5,18 +5,23 @@ forced tokens, tools and values. The model runs as in transformers: one sequence
 the model creates. So every decoder-only architecture works. If `Engine.from_pretrained` can load a model, prefer it:
 there, sequences share forward passes and common prefixes.
 
-Cost: a forward pass of transformers for each sequence of a step. A model that returns no cache (such as a state-space
-model, whose cache cannot be passed in) reads its whole sequence again each time. Rolling tokens back (rejected drafts)
-drops the cache of the sequence.
+Cost: a forward pass of transformers for each sequence of a step. A model that returns no cache reads its whole sequence
+again each time. Rolling tokens back (rejected drafts) drops the cache of the sequence.
+
+Not every model can read several tokens after its cache: Mamba's code for CPUs then ignores the state, without an error.
+So unless all layers of the cache are ordinary attention, the engine compares once whether the model computes the same
+for several tokens at once and for one after another. If not, it reads a prompt in one pass, and later tokens one by one
+(forced tokens are then as slow as chosen ones).
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -32,6 +37,7 @@ from guided.models.model import Attend
 __all__ = ["from_transformers"]
 
 _DEFAULT_CONTEXT = 4096  # positions, if the model's configuration does not specify them
+_PROBE_LENGTHS: Final = (16, 3)  # tokens in the cache, and tokens read after it
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 
 
@@ -113,6 +119,38 @@ class _TransformersModel:
         """The device of the embeddings."""
         return self.model.get_input_embeddings().weight.device  # type: ignore[no-any-return]
 
+    @torch.inference_mode()
+    def read(self, ids: Sequence[int], cache: Any, keep: int) -> tuple[Tensor, Any]:
+        """The float32 logits of the last `keep` of these tokens, which follow the tokens in a cache, and the cache with
+        all of them. `cache` None: the tokens are the whole sequence. It is also returned as None by models without a
+        cache."""
+        options = {"logits_to_keep": max(1, keep)} if self.has_logits_to_keep else {}
+        tokens = torch.tensor([list(ids)], dtype=torch.int64, device=self.device)
+        output = self.model(input_ids=tokens, use_cache=True, **{self.cache_name: cache}, **options)
+        logits: Tensor = output.logits[0]
+        return logits[len(logits) - keep :].float(), getattr(output, self.cache_name, None)
+
+    @cached_property
+    def reads_chunks(self) -> bool:
+        """Whether the model can read several tokens after its cache; see the module docstring."""
+        size, (prefix, count) = self.config.vocab_size, _PROBE_LENGTHS
+        ids = [(number * 7919 + 1) % size for number in range(prefix + count)]
+        _, cache = self.read(ids[:prefix], None, 1)
+        if cache is None or _is_attention(cache):
+            return cache is not None
+        other_cache = copy.deepcopy(cache)
+        try:
+            logits, cache = self.read(ids[prefix:], cache, count)
+        except Exception:  # whatever it is, the model cannot do this
+            return False
+        rows = []
+        for id in ids[prefix:]:
+            row, other_cache = self.read([id], other_cache, 1)
+            rows.append(row)
+        pairs = zip([logits, *_tensors(cache)], [torch.cat(rows), *_tensors(other_cache)], strict=True)
+        tolerance = max(1e-3, 16 * torch.finfo(self.dtype).eps)
+        return all(_is_close(found, wanted, tolerance) for found, wanted in pairs)
+
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Not used: transformers models store their keys and values themselves."""
         raise GuidedError("a transformers model runs whole sequences: use its runner")
@@ -122,8 +160,38 @@ class _TransformersModel:
         raise GuidedError("a transformers model runs whole sequences: use its runner")
 
 
+def _is_attention(cache: Any) -> bool:
+    """Whether all layers of a cache store only keys and values. Caches of other classes, even derived ones, may store
+    anything."""
+    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+    return type(cache) is DynamicCache and {type(layer) for layer in cache.layers} <= {
+        DynamicLayer,
+        DynamicSlidingWindowLayer,
+    }
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The floating-point tensors in a cache."""
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _tensors(item)
+    elif hasattr(value, "__dict__"):
+        yield from _tensors(vars(value))
+
+
+def _is_close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
+    """Whether two tensors differ by rounding only, relative to the largest number."""
+    if found.shape != wanted.shape:
+        return False
+    return found.numel() == 0 or bool((found - wanted).abs().max() <= tolerance * wanted.abs().max())
+
+
 class _Sequence(Lease):
-    cache: Any = None  # the model's cache, with `length` positions
+    cache: Any = None  # the model's cache, with `length` positions; None: the model must read all tokens
 
 
 class _Sequences:
@@ -198,23 +266,29 @@ class _TransformersRunner(ModelRunner):
         super().__init__(model, _Sequences(max(2 * model.config.context, _DEFAULT_CONTEXT)))
         self._model = model
 
-    @torch.inference_mode()
     def step(self, chunks: Sequence[Chunk], ahead: TokensAhead | None = None) -> Tensor:
         """See `ModelRunner.step`."""
         assert ahead is None
-        logits = [self._compute_logits(chunk) for chunk in chunks]
+        rows = [row for chunk in chunks for row in self._read_chunk(chunk)]
         for chunk in chunks:
             self.cache.advance(chunk.lease, chunk.tokens)
-        return torch.cat(logits)
+        size = self._model.config.vocab_size
+        return torch.cat(rows) if rows else torch.empty((0, size), dtype=torch.float32, device=self._model.device)
 
-    def _compute_logits(self, chunk: Chunk) -> Tensor:
-        lease, model = chunk.lease, self._model
+    def _read_chunk(self, chunk: Chunk) -> list[Tensor]:
+        """Read a chunk. Return the logits of its last `keep` tokens, in one or several parts."""
+        lease, model, count = chunk.lease, self._model, len(chunk.tokens)
         assert isinstance(lease, _Sequence)
-        must_read_all = lease.cache is None  # nothing has been read, or the model returns no cache
-        ids = [*lease.tokens, *chunk.tokens] if must_read_all else list(chunk.tokens)
-        options = {"logits_to_keep": max(1, chunk.keep)} if model.has_logits_to_keep else {}
-        tokens = torch.tensor([ids], dtype=torch.int64, device=model.device)
-        output = model.model(input_ids=tokens, use_cache=True, **{model.cache_name: lease.cache}, **options)
-        lease.cache = getattr(output, model.cache_name, None)
-        logits: Tensor = output.logits[0]
-        return logits[len(logits) - chunk.keep :].float()
+        if lease.cache is None:  # nothing has been read, or the model has no cache
+            if chunk.keep == 0 and not model.reads_chunks:
+                return []  # read these tokens together with the next ones
+            logits, lease.cache = model.read([*lease.tokens, *chunk.tokens], None, chunk.keep)
+            return [logits]
+        if count == 1 or model.reads_chunks:
+            logits, lease.cache = model.read(chunk.tokens, lease.cache, chunk.keep)
+            return [logits]
+        rows = []
+        for number, token in enumerate(chunk.tokens):
+            row, lease.cache = model.read([token], lease.cache, int(number >= count - chunk.keep))
+            rows.append(row)
+        return rows

@@ -23,7 +23,7 @@ from guided.models.linear import Embedding, Matrix, linear, without_adapters
 from guided.models.model import DEFAULT_ATTENTION, Attend, AttentionKind, ModelConfig
 from guided.models.parallel import WHOLE, Parallel
 from guided.models.random_weights import RandomWeights
-from guided.models.rotary import Rope, rotary_tables
+from guided.models.rotary import Rope, RotaryTables
 
 __all__ = ["Decoder", "DecoderConfig", "Layer", "LayerKind", "caps_scores", "layer_shapes"]
 
@@ -144,7 +144,7 @@ class Decoder(TokenEmbedding):
         self.parallel = parallel
         c, kinds = config, [config.kind(index) for index in range(config.layers)]
         ropes = list(dict.fromkeys(kind.rope for kind in kinds if kind.rope is not None))
-        self._tables = [rotary_tables(rope, c.head_dim, c.context, embedding.dtype, embedding.device) for rope in ropes]
+        self._tables = [RotaryTables(rope, c.head_dim, c.context, embedding.dtype, embedding.device) for rope in ropes]
         self._kinds = [(kind.attention, None if kind.rope is None else ropes.index(kind.rope)) for kind in kinds]
         self._embedding_scale = float(torch.tensor(c.embedding_scale, dtype=embedding.dtype))
         self._gate = swiglu if c.activation == "silu" else geglu
@@ -178,7 +178,7 @@ class Decoder(TokenEmbedding):
     def forward(self, tokens: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Hidden states after the last norm, (n, dim), for tokens (n,) at positions (n,)."""
         parallel = self.parallel
-        tables = [(cos[positions], sin[positions]) for cos, sin in self._tables]  # (n, 1, rotary_dim)
+        tables = [table.rows(positions) for table in self._tables]  # cos and sin, (n, 1, rotary_dim)
         x, kv_dtype = parallel.enter(self._embed(tokens)), self.kv_dtype
         for index, (layer, (kind, rope)) in enumerate(zip(self.layers, self._kinds, strict=True)):
             q, k, v = self._project_qkv(layer, x, *((None, None) if rope is None else tables[rope]))

@@ -39,6 +39,7 @@ class Ranks:
     """All ranks of a model, for one engine.
 
     Attributes:
+        count: the number of ranks.
         parallel: the position of rank 0 in the split model.
         device: the device of rank 0.
         workers: the processes of the other ranks.
@@ -59,7 +60,7 @@ class Ranks:
             GuidedError: a rank ended at once, or there are not enough devices.
         """
         devices = _choose_devices(device, tensor_size * pipeline_size)
-        self.device, self._has_runner = devices[0], False
+        self.count, self.device, self._has_runner = len(devices), devices[0], False
         name = None if dtype is None else str(dtype).removeprefix("torch.")
         rendezvous = Path(tempfile.mkdtemp(prefix="guided-ranks-"))
         threads = torch.get_num_threads()

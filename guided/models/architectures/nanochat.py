@@ -19,7 +19,7 @@ from guided.models.embedded import TokenEmbedding
 from guided.models.linear import Embedding, Matrix, linear
 from guided.models.model import Attend
 from guided.models.random_weights import RandomWeights
-from guided.models.rotary import Rope, rotary_tables
+from guided.models.rotary import Rope, RotaryTables
 
 __all__ = ["NanoChat", "NanoChatConfig", "NanoChatLayer"]
 
@@ -57,8 +57,7 @@ class NanoChat(TokenEmbedding):
     def __init__(self, config: NanoChatConfig, embedding: Embedding, layers: list[NanoChatLayer], head: Matrix) -> None:
         self.config, self.embedding, self.layers, self.head = config, embedding, layers, head
         c = config
-        cos, sin = rotary_tables(c.rope, c.head_dim, c.context, embedding.dtype, embedding.device)
-        self._cos, self._sin = cos, -sin
+        self._tables = RotaryTables(c.rope, c.head_dim, c.context, embedding.dtype, embedding.device)
 
     @classmethod
     def random(cls, config: NanoChatConfig, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> NanoChat:
@@ -80,11 +79,11 @@ class NanoChat(TokenEmbedding):
         """Hidden states after the last norm, (n, dim), for tokens (n,) at positions (n,)."""
         c = self.config
         rotated_heads = c.heads + c.kv_heads
-        cos, sin = self._cos[positions], self._sin[positions]  # (n, 1, head_dim)
+        cos, sin = self._tables.rows(positions)  # (n, 1, head_dim)
         x = self._norm(self.embedding[tokens])
         for index, layer in enumerate(self.layers):
             qkv = linear(self._norm(x), layer.qkv).reshape(-1, rotated_heads + c.kv_heads, c.head_dim)
-            qk = self._norm(rotate(qkv[:, :rotated_heads], cos, sin))
+            qk = self._norm(rotate(qkv[:, :rotated_heads], cos, -sin))
             out = attend(index, qk[:, : c.heads], qk[:, c.heads :], qkv[:, rotated_heads:])
             x = x + linear(out.reshape(-1, c.heads * c.head_dim), layer.output)
             x = x + linear(F.relu(linear(self._norm(x), layer.up)).square(), layer.down)

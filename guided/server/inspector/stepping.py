@@ -96,7 +96,7 @@ class Step:
             ids = engine.encode_prompt(engine.describe_prompt(messages, grammar))
         else:
             ids = engine.encode_prompt(request.prompt or "", raw=True)
-        context_left = engine.model.config.context - len(ids)
+        context_left = engine.context - len(ids)
         token_limit = min(request.max_tokens or context_left, context_left)
         tokens_left = token_limit - len(request.tokens)
         if tokens_left < 0:

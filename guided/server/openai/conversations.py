@@ -67,7 +67,7 @@ def build_chat_request(
             chat.tools, chat.tool_choice, parallel=chat.parallel_tool_calls is not False, style=style,
             vocabulary=vocabulary, structured_output=structured_output,
         )  # fmt: skip
-    options: dict[str, Any] = chat.engine_options(settings.default_max_tokens or engine.model.config.context)
+    options: dict[str, Any] = chat.engine_options(settings.default_max_tokens or engine.context)
     constraint = structured_output.constraint if functions is None else functions.constraint
     warnings: Mapping[str, str] = {}
     if constraint is not None or is_reasoning:

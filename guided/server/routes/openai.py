@@ -67,7 +67,7 @@ def add(app: FastAPI, server: Server) -> None:
 
 
 def _describe_model(server: Server) -> dict[str, Any]:
-    name, context = server.settings.model_name, server.engine.model.config.context
+    name, context = server.settings.model_name, server.engine.context
     return {"id": name, "object": "model", "created": server.start_time, "owned_by": "guided", "max_model_len": context}
 
 

@@ -64,7 +64,7 @@ def add(app: FastAPI, server: Server) -> None:
             return partial(_encode, server.engine, body.prompt, bos=body.add_special_tokens)
 
         ids = await server.compute(request, await server.read(request, read))
-        return {"tokens": ids, "count": len(ids), "max_model_len": server.engine.model.config.context}
+        return {"tokens": ids, "count": len(ids), "max_model_len": server.engine.context}
 
     @app.post("/detokenize")
     @takes(DetokenizeRequest, answer={"prompt": "string"})
