@@ -24,7 +24,7 @@ __all__ = ["ARCHITECTURE"]
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     for key in ("hidden_activation", "hidden_act"):  # older configs have both
         reader.one_of(key, "gelu_pytorch_tanh", "gelu_pytorch_tanh")
-    c = sizes(reader, head_dim=256)
+    c = sizes(reader, kv_heads=4, head_dim=256)
     rope = read_rope(reader, c["head_dim"], c["context"])
     softcap = reader.number_or_none("attn_logit_softcapping", 50.0)
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5

@@ -22,7 +22,7 @@ __all__ = ["ARCHITECTURE"]
 
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh")
-    c = sizes(reader, head_dim=256)
+    c = sizes(reader, kv_heads=4, head_dim=256)
     interval = reader.size("sliding_window_pattern", reader.get("_sliding_window_pattern", 6))
     windows = layer_windows(reader, c["layers"], lambda layer: (layer + 1) % interval != 0, window=4096)
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
