@@ -168,7 +168,7 @@ def test_the_token_that_begins_a_text_in_a_gguf_file(tmp_path, bos):
     path = tmp_path / "model.gguf"
     path.write_bytes(byte_level_file(**{"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": bos}))
     with GgufFile(path) as file, pytest.raises(ModelFileError, match=r"bos_token_id is .*, which is not a token"):
-        _load_gguf_tokenizer(file)
+        _load_gguf_tokenizer(file, 300)
 
 
 ADD_BOS = {
@@ -186,7 +186,7 @@ def test_the_pre_tokenizer_determines_the_token_before_a_text(tmp_path, pre_toke
         own = {"tokenizer.ggml.pre": pre_tokenizer, "tokenizer.ggml.bos_token_id": 3}
         path.write_bytes(byte_level_file(**own | flags))
         with GgufFile(path) as file:
-            assert _load_gguf_tokenizer(file)[2] == ([3] if expected else [])
+            assert _load_gguf_tokenizer(file, 300)[2] == ([3] if expected else [])
 
 
 def test_sentencepiece_models_have_a_token_before_a_text():
@@ -205,7 +205,7 @@ def test_whether_a_text_begins_with_a_token_is_a_boolean(tmp_path, flag):
         GgufFile(path) as file,
         pytest.raises(ModelFileError, match=r"add_bos_token is .*, not a boolean"),
     ):
-        _load_gguf_tokenizer(file)
+        _load_gguf_tokenizer(file, 300)
 
 
 def test_an_adapter(directory, tmp_path):
@@ -295,14 +295,14 @@ def test_the_chat_templates_of_a_gguf_file(tmp_path):
     path = tmp_path / "x.gguf"
     path.write_bytes(byte_level_file(**changes))
     with GgufFile(path) as file:
-        vocabulary, chat, _ = _load_gguf_tokenizer(file)
+        vocabulary, chat, _ = _load_gguf_tokenizer(file, 300)
     say = [{"role": "user", "content": "a<|im_end|>"}]
     assert chat.text(say) == "<|im_end|>a<|im_end|>"
     assert chat.render(say) == [1, *vocabulary.encode("a<|im_end|>")]
     assert chat.text(Conversation(say, [{"type": "function", "function": {"name": "f"}}])) == "toolsa<|im_end|>1"
     (tmp_path / "y.gguf").write_bytes(byte_level_file(**{"tokenizer.chat_template": 7}))
     with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, not a string"):
-        _load_gguf_tokenizer(file)
+        _load_gguf_tokenizer(file, 300)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99"])

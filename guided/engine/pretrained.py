@@ -22,6 +22,7 @@ from guided.models.loading.gguf_loader import load_gguf
 from guided.models.loading.huggingface_loader import load_huggingface
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
+from guided.vocabulary.bounded import fit_to_logits
 from guided.vocabulary.gguf_tokenizer import read_bos_ids
 from guided.vocabulary.source import check_ids
 from guided.vocabulary.vocabulary import Vocabulary
@@ -58,10 +59,12 @@ def load_pretrained(
         UnsupportedError: the architecture is not supported.
     """
     if path.is_dir():
-        tokenizer = _load_directory_tokenizer(path)
-        return Pretrained(_load_directory_model(path, dtype, device, parallel), *tokenizer)
+        vocabulary = _read_directory_vocabulary(path)  # report its errors before loading the model
+        model = _load_directory_model(path, dtype, device, parallel)
+        return Pretrained(model, *_load_directory_tokenizer(path, fit_to_logits(vocabulary, model.config.vocab_size)))
     with GgufFile(path) as file:
-        return Pretrained(_load_gguf_model(file, dtype, device, keep_format, parallel), *_load_gguf_tokenizer(file))
+        model = _load_gguf_model(file, dtype, device, keep_format, parallel)
+        return Pretrained(model, *_load_gguf_tokenizer(file, model.config.vocab_size))
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
@@ -86,9 +89,10 @@ def _load_directory_model(path: Path, dtype: torch.dtype | None, device: torch.d
     return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
 
 
-def _load_gguf_tokenizer(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
-    """Load the vocabulary, the chat template, and the BOS ids, which precede a string prompt."""
-    vocabulary = Vocabulary.from_gguf(file)
+def _load_gguf_tokenizer(file: GgufFile, logits: int) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+    """Load the vocabulary, the chat template, and the BOS ids, which precede a string prompt. `logits`: the number
+    of the model's logits."""
+    vocabulary = fit_to_logits(Vocabulary.from_gguf(file), logits)
     chat = ChatTemplate.from_metadata(vocabulary, *templates_in_gguf(file.metadata, vocabulary))
     try:
         bos = read_bos_ids(file.metadata, vocabulary.size)
@@ -97,10 +101,14 @@ def _load_gguf_tokenizer(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | Non
     return vocabulary, chat, bos
 
 
-def _load_directory_tokenizer(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+def _read_directory_vocabulary(path: Path) -> Vocabulary:
     if not (path / "tokenizer.json").is_file():
         raise ModelFileError(f"{path} contains no tokenizer.json, so the model's tokens are unknown")
-    vocabulary = Vocabulary.from_huggingface(path)
+    return Vocabulary.from_huggingface(path)
+
+
+def _load_directory_tokenizer(path: Path, vocabulary: Vocabulary) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+    """Load the chat template and the BOS ids for a directory's vocabulary."""
     settings = read_json_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
     chat = ChatTemplate.from_metadata(vocabulary, templates_in_folder(path, settings), token_variables(settings))
     return vocabulary, chat, _read_bos_ids(read_json_object(path / "tokenizer.json"))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from operator import index
 from os import PathLike
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.keywords import check_path, read_items
+from guided.vocabulary.bounded import BoundedEncoder, first_base_token
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
 from guided.vocabulary.plain import CharacterEncoder, ShortestEncoder
 from guided.vocabulary.source import (
@@ -311,21 +313,25 @@ class Vocabulary:
     def copy_with(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
         """The same tokenizer with other end tokens or another number of logits. None: no change.
 
-        Tokens beyond the logits can never be generated and are left out; text is then encoded with the fewest tokens.
+        Tokens beyond the logits are left out. If these are added tokens, a text that contains one cannot be encoded.
+        Otherwise, all text is then encoded with the fewest tokens.
 
         Raises:
             VocabularyError: as for the constructor, and for an end token beyond the logits.
         """
         end_ids = self.eos_token_ids if eos_token_ids is None else eos_token_ids
         size = self.size if size is None else _check_size(size)
-        tokens = self.tokens[: max(size, 0)]
-        names = {id: name for id, name in self.special_tokens.items() if id < size}
+        tokens, names = self.tokens[: max(size, 0)], {id: s for id, s in self.special_tokens.items() if id < size}
         if eos_token_ids is None and not end_ids:
             other = Vocabulary.without_end(tokens, special_tokens=names, size=size)
         else:
             other = Vocabulary(tokens, eos_token_ids=end_ids, special_tokens=names, size=size)
-        if len(tokens) == len(self.tokens):
+        if size >= self.size:
             other._factory, other._special_factory = self._factory, self._special_factory
+        elif first_base_token(self, size) is None:
+            other._factory = partial(BoundedEncoder, self, size)
+            other._special_factory = partial(BoundedEncoder, self, size, with_special=True)
+        if not any(self.tokens[size:]):
             other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
         return other
 
