@@ -63,6 +63,21 @@ def test_a_directory_answers_under_a_constraint(directory):
     assert ids == other.encode(text, add_special_tokens=False).ids
 
 
+@pytest.mark.parametrize("own", [None, 3, [3, 4]])
+@pytest.mark.parametrize("generation", [None, {}, {"eos_token_id": 5}, {"eos_token_id": [5, 6]}])
+def test_end_tokens_are_those_of_transformers(directory, own, generation):
+    """In addition to the tokenizer's end token, 257."""
+    config = directory / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"eos_token_id": own}))
+    (directory / "generation_config.json").unlink()
+    if generation is not None:
+        (directory / "generation_config.json").write_text(json.dumps(generation))
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory)
+    end_ids = model.generation_config.eos_token_id
+    end_ids = end_ids if isinstance(end_ids, list) else [] if end_ids is None else [end_ids]
+    assert Engine.from_pretrained(directory).vocabulary.eos_token_ids == {257, *end_ids}
+
+
 def test_greedy_is_that_of_transformers(directory):
     engine = Engine.from_pretrained(str(directory), dtype="float32", device="cpu")
     other = transformers.AutoModelForCausalLM.from_pretrained(directory)
