@@ -249,8 +249,8 @@ class Vocabulary:
     ) -> Self:
         """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, the path of a tokenizer.json, or "org/model".
 
-        End tokens are the ones that the tokenizer declares; for a path, tokenizer_config.json and (generation_)config.json
-        in its folder declare them. If none is declared: special tokens with a known end name.
+        End tokens are the ones that the tokenizer declares; for a path, tokenizer_config.json, generation_config.json or
+        config.json in its folder declares them. If none is declared: special tokens with a known end name.
         """
         from guided.vocabulary.huggingface import read_huggingface
 
