@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.keywords import check_path, read_items
-from guided.vocabulary.bounded import BoundedEncoder, first_base_token
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
-from guided.vocabulary.plain import CharacterEncoder, ShortestEncoder
+from guided.vocabulary.plain import BoundedEncoder, CharacterEncoder, ShortestEncoder, first_base_token
 from guided.vocabulary.source import (
     MAX_SIZE,
     MAX_TOKEN_BYTES,
@@ -249,8 +248,8 @@ class Vocabulary:
     ) -> Self:
         """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, the path of a tokenizer.json, or "org/model".
 
-        End tokens are the ones that the tokenizer declares; for a path, tokenizer_config.json, generation_config.json or
-        config.json in its folder declares them. If none is declared: special tokens with a known end name.
+        End tokens are the ones that the tokenizer declares; for a path, also those of tokenizer_config.json and of
+        generation_config.json (else config.json). If there are none: special tokens with a known end name.
         """
         from guided.vocabulary.huggingface import read_huggingface
 
@@ -328,9 +327,10 @@ class Vocabulary:
             other = Vocabulary(tokens, eos_token_ids=end_ids, special_tokens=names, size=size)
         if size >= self.size:
             other._factory, other._special_factory = self._factory, self._special_factory
-        elif first_base_token(self, size) is None:
-            other._factory = partial(BoundedEncoder, self, size)
-            other._special_factory = partial(BoundedEncoder, self, size, with_special=True)
+        elif first_base_token(self.tokens, self.text_markers, size) is None:
+            bounded = partial(BoundedEncoder, size=size, names=self.special_tokens, tokens=self.tokens)
+            other._factory = lambda: bounded(lambda text, continued: self.encode(text, continued=continued))
+            other._special_factory = lambda: bounded(lambda text, _: self.encode_with_special(text))
         if not any(self.tokens[size:]):
             other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
         return other
