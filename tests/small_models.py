@@ -40,6 +40,8 @@ def _shrunk(config: dict[str, Any]) -> dict[str, Any]:
     for name in ("layer_types", "no_rope_layers"):
         if config.get(name):
             config[name] = config[name][: COMMON["num_hidden_layers"]]
+    if (config.get("rope_scaling") or {}).get("short_factor"):
+        config["rope_scaling"] |= {"short_factor": [1.0, 1.5, 3.0], "long_factor": [2.0, 4.0, 9.0]}
     if "original_max_position_embeddings" in config:
         config["original_max_position_embeddings"] = COMMON["max_position_embeddings"]
     return config

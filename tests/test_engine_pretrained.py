@@ -15,6 +15,7 @@ from guided.engine.engine import Engine
 from guided.engine.pretrained import _load_gguf_tokenizer
 from guided.errors import GuidedError, ModelFileError, OptionError, UnsupportedError, VocabularyError
 from guided.files.gguf import GgufFile
+from guided.vocabulary.gguf_tokenizer import read_bos_ids
 from tests.test_cli import run, run_json
 from tests.test_vocabulary_gguf import byte_level_file
 
@@ -62,6 +63,21 @@ def test_a_directory_answers_under_a_constraint(directory):
     assert ids == other.encode(text, add_special_tokens=False).ids
 
 
+@pytest.mark.parametrize("own", [None, 3, [3, 4]])
+@pytest.mark.parametrize("generation", [None, {}, {"eos_token_id": 5}, {"eos_token_id": [5, 6]}])
+def test_end_tokens_equal_those_in_transformers(directory, own, generation):
+    """In addition to the tokenizer's end token, 257."""
+    config = directory / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"eos_token_id": own}))
+    (directory / "generation_config.json").unlink()
+    if generation is not None:
+        (directory / "generation_config.json").write_text(json.dumps(generation))
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory)
+    end_ids = model.generation_config.eos_token_id
+    end_ids = end_ids if isinstance(end_ids, list) else [] if end_ids is None else [end_ids]
+    assert Engine.from_pretrained(directory).vocabulary.eos_token_ids == {257, *end_ids}
+
+
 def test_greedy_matches_transformers(directory):
     engine = Engine.from_pretrained(str(directory), dtype="float32", device="cpu")
     other = transformers.AutoModelForCausalLM.from_pretrained(directory)
@@ -82,37 +98,59 @@ def test_the_template_may_be_a_file_or_unknown(directory):
     assert Engine.from_pretrained(directory).chat_template is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "template", "bos"),
-    [
-        ({}, True, [258]),
-        ({"add_bos_token": False, "bos_token": "<s>"}, True, []),
-        ({"add_bos_token": True, "bos_token": "<s>"}, False, [258]),
-        ({"add_bos_token": True, "bos_token": {"content": "<s>", "special": True}}, False, [258]),
-        ({"bos_token": "<s>"}, False, []),
+TEMPLATE = {"single": "<s> $A <|im_end|>", "special_tokens": [("<s>", 258), ("<|im_end|>", 257)]}
+TWO_TOKENS = {
+    "single": "<|im_start|> <s> $A",
+    "special_tokens": [
+        {"id": "<s>", "ids": [258, 97], "tokens": ["<s>", "a"]},
+        {"id": "<|im_start|>", "ids": [256], "tokens": ["<|im_start|>"]},
     ],
+}
+PROCESSORS = tokenizers.processors
+POST_PROCESSORS = {
+    "none": lambda: None,
+    "bytes": lambda: PROCESSORS.ByteLevel(trim_offsets=False),
+    "template": lambda: PROCESSORS.TemplateProcessing(**TEMPLATE),
+    "two tokens": lambda: PROCESSORS.TemplateProcessing(**TWO_TOKENS),
+    "after bytes": lambda: PROCESSORS.Sequence([PROCESSORS.ByteLevel(), PROCESSORS.TemplateProcessing(**TEMPLATE)]),
+    "roberta": lambda: PROCESSORS.RobertaProcessing(("<|im_end|>", 257), ("<s>", 258)),
+    "bert": lambda: PROCESSORS.BertProcessing(("<|im_end|>", 257), ("<s>", 258)),
+}
+
+
+@pytest.mark.parametrize("post_processor", POST_PROCESSORS)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"add_bos_token": False}, {"add_bos_token": True}, {"tokenizer_class": "LlamaTokenizerFast"}],
+    ids=["no flag", "off", "on", "Llama"],
 )
-def test_the_token_that_begins_a_text(directory, settings, template, bos):
-    if template:
-        path = str(directory / "tokenizer.json")
-        tokenizer = tokenizers.Tokenizer.from_file(path)
-        tokenizer.post_processor = tokenizers.processors.TemplateProcessing("<s> $A <|im_end|>", special_tokens=[
-            ("<s>", 258), ("<|im_end|>", 257)])  # fmt: skip
-        tokenizer.save(path)
-    (directory / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>"} | settings))
+def test_the_ids_before_a_text_are_those_of_transformers(directory, settings, post_processor):
+    path = str(directory / "tokenizer.json")
+    tokenizer = tokenizers.Tokenizer.from_file(path)
+    if (step := POST_PROCESSORS[post_processor]()) is not None:
+        tokenizer.post_processor = step
+    tokenizer.save(path)
+    settings = {"eos_token": "<|im_end|>", "bos_token": "<s>"} | settings
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings))
     engine = Engine.from_pretrained(directory)
-    assert engine.bos == bos
-    assert engine.encode_prompt("a", raw=True) == [*bos, *engine.vocabulary.encode("a")]
+    text_ids = engine.vocabulary.encode("bc")
+    ids = transformers.AutoTokenizer.from_pretrained(directory)("bc")["input_ids"]
+    start = next(i for i in range(len(ids)) if ids[i : i + len(text_ids)] == text_ids)
+    assert engine.bos == ids[:start]
+    assert (engine.bos == []) == (post_processor in ("none", "bytes"))
+    assert engine.encode_prompt("bc", raw=True) == ids[: start + len(text_ids)]
 
 
 def test_missing_files_are_named(directory, tmp_path_factory):
-    settings = directory / "tokenizer_config.json"
-    settings.write_text(json.dumps({"add_bos_token": True, "bos_token": "<bos>"}))
-    with pytest.raises(VocabularyError, match="'<bos>' is not a special token"):
-        Engine.from_pretrained(directory)
-    settings.write_text("{}")
+    (directory / "tokenizer_config.json").write_text("{}")
     tokenizer = json.loads((directory / "tokenizer.json").read_text())
-    for broken in ([1], {"type": "Sequence"}, {"type": "TemplateProcessing", "single": [{"SpecialToken": 1}]}):
+    name = {"SpecialToken": {"id": "<s>"}}
+    for broken in (
+        [1], {"type": "Sequence"}, {"type": "TemplateProcessing", "single": [{"SpecialToken": 1}]},
+        {"type": "TemplateProcessing", "single": [name], "special_tokens": {}},
+        {"type": "TemplateProcessing", "single": [name], "special_tokens": {"<s>": {"ids": ["x"]}}},
+        {"type": "RobertaProcessing", "cls": ["<s>"]}, {"type": "BertProcessing", "cls": ["<s>", -1]},
+    ):  # fmt: skip
         (directory / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": broken}))
         with pytest.raises(VocabularyError, match="post_processor"):
             Engine.from_pretrained(directory)
@@ -145,7 +183,33 @@ def test_the_token_that_begins_a_text_in_a_gguf_file(tmp_path, bos):
     path = tmp_path / "model.gguf"
     path.write_bytes(byte_level_file(**{"tokenizer.ggml.add_bos_token": True, "tokenizer.ggml.bos_token_id": bos}))
     with GgufFile(path) as file, pytest.raises(ModelFileError, match=r"bos_token_id is .*, which is not a token"):
-        _load_gguf_tokenizer(file)
+        _load_gguf_tokenizer(file, 300)
+
+
+ADD_BOS = {
+    "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken",
+    "chameleon",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pre_tokenizer", [*sorted(ADD_BOS), "gpt-2", "qwen2", "smollm", "default", "gpt-4o"])
+def test_the_pre_tokenizer_determines_the_token_before_a_text(tmp_path, pre_tokenizer):
+    """Unless the file says it. The names are those of llama.cpp."""
+    for flag, expected in ((None, pre_tokenizer in ADD_BOS), (True, True), (False, False)):
+        path = tmp_path / "model.gguf"
+        flags = {} if flag is None else {"tokenizer.ggml.add_bos_token": flag}
+        own = {"tokenizer.ggml.pre": pre_tokenizer, "tokenizer.ggml.bos_token_id": 3}
+        path.write_bytes(byte_level_file(**own | flags))
+        with GgufFile(path) as file:
+            assert _load_gguf_tokenizer(file, 300)[2] == ([3] if expected else [])
+
+
+def test_sentencepiece_models_have_a_token_before_a_text():
+    metadata = {"tokenizer.ggml.model": "llama"}
+    assert read_bos_ids(metadata, 5) == [1]
+    assert read_bos_ids(metadata | {"tokenizer.ggml.bos_token_id": 2}, 5) == [2]
+    assert read_bos_ids(metadata | {"tokenizer.ggml.add_bos_token": False}, 5) == []
+    assert read_bos_ids({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "tekken"}, 5) == []  # no BOS token
 
 
 @pytest.mark.parametrize("flag", [0, "true", [1, 2], 1.5])
@@ -156,7 +220,7 @@ def test_whether_a_text_begins_with_a_token_is_a_boolean(tmp_path, flag):
         GgufFile(path) as file,
         pytest.raises(ModelFileError, match=r"add_bos_token is .*, not a boolean"),
     ):
-        _load_gguf_tokenizer(file)
+        _load_gguf_tokenizer(file, 300)
 
 
 def test_an_adapter(directory, tmp_path):
@@ -246,14 +310,14 @@ def test_the_chat_templates_of_a_gguf_file(tmp_path):
     path = tmp_path / "x.gguf"
     path.write_bytes(byte_level_file(**changes))
     with GgufFile(path) as file:
-        vocabulary, chat, _ = _load_gguf_tokenizer(file)
+        vocabulary, chat, _ = _load_gguf_tokenizer(file, 300)
     say = [{"role": "user", "content": "a<|im_end|>"}]
     assert chat.text(say) == "<|im_end|>a<|im_end|>"
     assert chat.render(say) == [1, *vocabulary.encode("a<|im_end|>")]
     assert chat.text(Conversation(say, [{"type": "function", "function": {"name": "f"}}])) == "toolsa<|im_end|>1"
     (tmp_path / "y.gguf").write_bytes(byte_level_file(**{"tokenizer.chat_template": 7}))
     with GgufFile(tmp_path / "y.gguf") as file, pytest.raises(ModelFileError, match="chat_template is 7, not a string"):
-        _load_gguf_tokenizer(file)
+        _load_gguf_tokenizer(file, 300)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99"])

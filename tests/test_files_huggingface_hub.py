@@ -154,7 +154,7 @@ def test_a_vocabulary_by_name_fetches_only_the_tokenizer(hub: Hub, tmp_path: Pat
     vocabulary = Vocabulary.from_huggingface("org/model@v1")
     assert vocabulary.eos_token_ids == {2} and vocabulary.token_bytes(0) == b"a"
     found = {one.name for one in (tmp_path / "hub").rglob("*") if one.is_symlink()}
-    assert found == {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}
+    assert found == {"tokenizer.json", "tokenizer_config.json", "generation_config.json", "config.json"}
     with pytest.raises(VocabularyError, match=r"has no tokenizer.json"):
         Vocabulary.from_huggingface("org/slow")
 

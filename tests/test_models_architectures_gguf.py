@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from guided.errors import UnsupportedError
+from guided.errors import ModelFileError, UnsupportedError
 from guided.files.gguf import GgufFile
 from guided.models.block_matrix import BlockMatrix
 from guided.models.decoder import Decoder, DecoderConfig, LayerKind
@@ -60,6 +60,75 @@ CASES: dict[str, tuple[DecoderConfig, dict[str, Any]]] = {
         {"attention.scale": 0.5, "embedding_scale": 6.0, "residual_scale": 0.25, "logit_scale": 0.5},
     ),
     "smollm3": (replace(PLAIN, kinds=tuple(LayerKind(rope=Rope() if i != 3 else None) for i in range(4))), {}),
+}  # fmt: skip
+LINEAR = Rope(factors=(4.0,) * 8)
+# The same for keys that only some files have, and for defaults. Only the first word names the architecture.
+VARIANTS: dict[str, tuple[DecoderConfig, dict[str, Any]]] = {
+    "llama factor": (replace(PLAIN, kinds=(LayerKind(rope=LINEAR),)), {"rope.scaling.factor": 4.0}),
+    "llama old factor": (replace(PLAIN, kinds=(LayerKind(rope=LINEAR),)), {"rope.scale_linear": 4.0}),
+    "llama both factors": (
+        replace(PLAIN, kinds=(LayerKind(rope=LINEAR),)), {"rope.scale_linear": 2.0, "rope.scaling.factor": 4.0}
+    ),
+    "llama factor of 0": (PLAIN, {"rope.scaling.factor": 0.0}),
+    "llama no scaling": (PLAIN, {"rope.scaling.type": "none", "rope.scaling.factor": 4.0}),
+    "gemma2 defaults": (
+        replace(
+            GEMMA, logit_softcap=30.0,
+            kinds=tuple(
+                LayerKind(AttentionKind(None if i % 2 else 4096, softcap=50.0, scale=32**-0.5)) for i in range(7)
+            ),
+        ),
+        {},
+    ),
+    "gemma2 window base": (
+        replace(
+            GEMMA, logit_softcap=4.0,
+            kinds=tuple(
+                LayerKind(CAPPED) if (i + 1) % 3 == 0 else LayerKind(replace(CAPPED, window=6), Rope(500.0))
+                for i in range(7)
+            ),
+        ),
+        {
+            "attention.sliding_window": 6, "attn_logit_softcapping": 2.5, "final_logit_softcapping": 4.0,
+            "attention.sliding_window_pattern": 3, "rope.freq_base_swa": 500.0,
+        },
+    ),
+    "gemma3 window base": (
+        replace(
+            GEMMA, qk_norm="head",
+            kinds=tuple(LayerKind(NEAR, Rope(500.0)) if (i + 1) % 4 else LayerKind(WIDE) for i in range(7)),
+        ),
+        {
+            "attention.sliding_window": 6, "rope.freq_base_swa": 500.0, "attention.sliding_window_pattern": 4,
+        },
+    ),
+    "gemma3 flags": (
+        replace(
+            GEMMA, qk_norm="head",
+            kinds=tuple(LayerKind(NEAR) if i % 3 else LayerKind(WIDE, Rope(1000.0)) for i in range(7)),
+        ),
+        {
+            "attention.sliding_window": 6, "rope.freq_base": 1000.0,
+            "attention.sliding_window_pattern": [i % 3 != 0 for i in range(7)],
+        },
+    ),
+    "gemma3 all windows": (
+        replace(GEMMA, qk_norm="head", kinds=(LayerKind(NEAR),) * 7),
+        {"attention.sliding_window": 6, "rope.freq_base": 1000.0, "attention.sliding_window_pattern": 0},
+    ),
+    "gemma3 no windows": (
+        replace(GEMMA, qk_norm="head", kinds=(LayerKind(WIDE, Rope(1000.0)),) * 7),
+        {"rope.freq_base": 1000.0, "rope.freq_base_swa": 500.0},
+    ),
+    "gemma3 factor": (
+        replace(
+            GEMMA, qk_norm="head",
+            kinds=tuple(
+                LayerKind(NEAR) if (i + 1) % 6 else LayerKind(WIDE, Rope(1000.0, (8.0,) * 16)) for i in range(7)
+            ),
+        ),
+        {"attention.sliding_window": 6, "rope.freq_base": 1000.0, "rope.scaling.factor": 8.0},
+    ),
 }  # fmt: skip
 NEIGHBOURS = {"llama", "granite", "smollm3"}  # architectures whose files have adjacent rotary pairs
 TOKENS = [(7 * i * i + i) % 64 for i in range(30)]
@@ -113,9 +182,9 @@ def load(path: Path) -> Any:
         return load_gguf(file, dtype=torch.float32, device=torch.device("cpu"), keep_format=False)
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=[*CASES, *VARIANTS])
 def written(request, tmp_path) -> tuple[Path, Decoder]:
-    name, (config, more) = request.param, CASES[request.param]
+    name, (config, more) = request.param.split()[0], (CASES | VARIANTS)[request.param]
     model = Decoder.random(config, seed=3)
     if name == "olmo2":  # it always has a separate head
         model.head = model.embedding.flip(0).contiguous()
@@ -169,7 +238,7 @@ def test_logits_match_llama_cpp(written):
 @pytest.mark.parametrize(
     ("name", "more", "message"),
     [
-        ("gemma3", {"attention.sliding_window_pattern": 4}, "sliding_window_pattern is not supported"),
+        ("gemma3", {"rope.scaling.attn_factor": 2.0}, "attn_factor is not supported"),
         ("smollm3", {"attention.sliding_window": 4}, "attention.sliding_window is not supported"),
         ("granite", {"expert_count": 4}, "expert_count is not supported"),
         ("phi3", {}, "the architecture 'phi3' is not supported"),
@@ -181,3 +250,31 @@ def test_unknown_keys_are_refused(tmp_path, name, more, message):
     write_gguf(tmp_path / "m.gguf", metadata_of(name, config, own | more), tensors_of(name, model))
     with pytest.raises(UnsupportedError, match=message):
         load(tmp_path / "m.gguf")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention_to_later_positions_is_refused(tmp_path, name):
+    config, own = CASES[name]
+    model, path = Decoder.random(config, seed=3), tmp_path / "m.gguf"
+    write_gguf(path, metadata_of(name, config, own | {"attention.causal": True}), tensors_of(name, model))
+    load(path)
+    write_gguf(path, metadata_of(name, config, own | {"attention.causal": False}), tensors_of(name, model))
+    with pytest.raises(UnsupportedError, match=f"{name}.attention.causal: attention to later positions is not"):
+        load(path)
+
+
+@pytest.mark.parametrize("pattern", [True, False, 2.5, "six", [True, False]])
+def test_invalid_patterns_of_windows(tmp_path, pattern):
+    config, own = CASES["gemma3"]
+    change = {"attention.sliding_window_pattern": pattern}
+    path = tmp_path / "m.gguf"
+    write_gguf(path, metadata_of("gemma3", config, own | change), tensors_of("gemma3", Decoder.random(config, seed=3)))
+    with pytest.raises(ModelFileError, match=r"gemma3\.attention\.sliding_window_pattern is"):
+        load(path)
+
+
+def test_a_part_of_a_split_file_is_refused(tmp_path):
+    path = tmp_path / "m-00002-of-00003.gguf"
+    write_gguf(path, {"split.no": 1, "split.count": 3, "split.tensors.count": 40}, {})
+    with pytest.raises(ModelFileError, match=r"is part 2 of 3 of a split GGUF file(?s:.*)llama-gguf-split --merge"):
+        load(path)

@@ -45,7 +45,7 @@ def write_gguf(path, metadata: dict, tensors: dict[str, tuple[np.ndarray, int]])
     def value(v) -> bytes:
         if isinstance(v, str):
             return struct.pack("<I", 8) + text(v)
-        if isinstance(v, list):
+        if isinstance(v, bool | list):
             return gguf_value(v)
         return struct.pack("<If", 6, v) if isinstance(v, float) else struct.pack("<II", 4, v)
 

@@ -229,7 +229,7 @@ def test_tokenizers_that_are_refused(path, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tokenizer.ggml.pre": "mystery"}, "'mystery' is unknown; the known ones are codeshell"),
+        ({"tokenizer.ggml.pre": "mystery"}, "'mystery' is unknown; the known ones are a.x-4.0, codeshell"),
         ({"tokenizer.ggml.merges": None}, "no merge rules"),
         ({"tokenizer.ggml.merges": ["a"]}, "merge rule 0"),
     ],

@@ -339,6 +339,13 @@ def test_end_tokens_in_addition_to_the_file(tmp_path):
     assert Vocabulary.from_huggingface(tmp_path).eos_token_ids == {7, 8}
     (tmp_path / "tokenizer_config.json").write_text('{"eos_token": {"content": "<|im_end|>"}}')
     assert Vocabulary.from_huggingface(tmp_path).eos_token_ids == {7, 8, 258}
+    (tmp_path / "config.json").write_text('{"eos_token_id": 9}')
+    assert Vocabulary.from_huggingface(tmp_path).eos_token_ids == {7, 8, 258}
+    (tmp_path / "generation_config.json").unlink()
+    assert Vocabulary.from_huggingface(tmp_path).eos_token_ids == {9, 258}
+    (tmp_path / "config.json").write_text('{"eos_token_id": [9, true]}')
+    with pytest.raises(VocabularyError, match=r"eos_token_id of .*config\.json are a collection of integers"):
+        Vocabulary.from_huggingface(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ from guided.models.loading.gguf_loader import load_gguf
 from guided.models.loading.huggingface_loader import load_huggingface
 from guided.models.model import Model
 from guided.models.parallel import WHOLE, Parallel
+from guided.vocabulary.bounded import fit_to_logits
+from guided.vocabulary.gguf_tokenizer import read_bos_ids
+from guided.vocabulary.source import check_ids
 from guided.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Pretrained", "load_model", "load_pretrained"]
@@ -56,10 +59,12 @@ def load_pretrained(
         UnsupportedError: the architecture is not supported.
     """
     if path.is_dir():
-        tokenizer = _load_directory_tokenizer(path)
-        return Pretrained(_load_directory_model(path, dtype, device, parallel), *tokenizer)
+        vocabulary = _read_directory_vocabulary(path)  # report its errors before loading the model
+        model = _load_directory_model(path, dtype, device, parallel)
+        return Pretrained(model, *_load_directory_tokenizer(path, fit_to_logits(vocabulary, model.config.vocab_size)))
     with GgufFile(path) as file:
-        return Pretrained(_load_gguf_model(file, dtype, device, keep_format, parallel), *_load_gguf_tokenizer(file))
+        model = _load_gguf_model(file, dtype, device, keep_format, parallel)
+        return Pretrained(model, *_load_gguf_tokenizer(file, model.config.vocab_size))
 
 
 def load_model(path: Path, *, dtype: torch.dtype | None, device: torch.device, parallel: Parallel = WHOLE) -> Model:
@@ -84,27 +89,29 @@ def _load_directory_model(path: Path, dtype: torch.dtype | None, device: torch.d
     return load_huggingface(path, dtype=dtype, device=device, parallel=parallel)
 
 
-def _load_gguf_tokenizer(file: GgufFile) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
-    """Load the vocabulary, the chat template, and the BOS ids, which precede a string prompt."""
-    vocabulary = Vocabulary.from_gguf(file)
+def _load_gguf_tokenizer(file: GgufFile, logits: int) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+    """Load the vocabulary, the chat template, and the BOS ids, which precede a string prompt. `logits`: the number
+    of the model's logits."""
+    vocabulary = fit_to_logits(Vocabulary.from_gguf(file), logits)
     chat = ChatTemplate.from_metadata(vocabulary, *templates_in_gguf(file.metadata, vocabulary))
-    is_sentencepiece = file.metadata.get("tokenizer.ggml.model") == "llama"
-    add_bos = file.metadata.get("tokenizer.ggml.add_bos_token", is_sentencepiece)
-    if not isinstance(add_bos, bool):
-        raise ModelFileError(f"{file.path}: tokenizer.ggml.add_bos_token is {brief(add_bos, 60)}, not a boolean")
-    bos = file.metadata.get("tokenizer.ggml.bos_token_id")
-    if bos is not None and (type(bos) is not int or not 0 <= bos < vocabulary.size):
-        raise ModelFileError(f"{file.path}: tokenizer.ggml.bos_token_id is {brief(bos, 60)}, which is not a token")
-    return vocabulary, chat, [bos] if add_bos and bos is not None else []
+    try:
+        bos = read_bos_ids(file.metadata, vocabulary.size)
+    except VocabularyError as error:
+        raise ModelFileError(f"{file.path}: {error}") from None
+    return vocabulary, chat, bos
 
 
-def _load_directory_tokenizer(path: Path) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+def _read_directory_vocabulary(path: Path) -> Vocabulary:
     if not (path / "tokenizer.json").is_file():
         raise ModelFileError(f"{path} contains no tokenizer.json, so the model's tokens are unknown")
-    vocabulary = Vocabulary.from_huggingface(path)
+    return Vocabulary.from_huggingface(path)
+
+
+def _load_directory_tokenizer(path: Path, vocabulary: Vocabulary) -> tuple[Vocabulary, ChatTemplate | None, list[int]]:
+    """Load the chat template and the BOS ids for a directory's vocabulary."""
     settings = read_json_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
     chat = ChatTemplate.from_metadata(vocabulary, templates_in_folder(path, settings), token_variables(settings))
-    return vocabulary, chat, _read_bos_ids(vocabulary, settings, read_json_object(path / "tokenizer.json"))
+    return vocabulary, chat, _read_bos_ids(read_json_object(path / "tokenizer.json"))
 
 
 def _native_dtype(device: torch.device) -> torch.dtype:
@@ -117,28 +124,23 @@ def _native_dtype(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if is_native else torch.float32
 
 
-def _read_bos_ids(vocabulary: Vocabulary, settings: dict[str, Any], tokenizer: dict[str, Any]) -> list[int]:
-    """The BOS ids: from tokenizer_config.json if it has `add_bos_token`, otherwise from tokenizer.json's template."""
-    if isinstance(add := settings.get("add_bos_token"), bool):
-        name = settings.get("bos_token")
-        name = name.get("content") if isinstance(name, dict) else name
-        special_ids = [id for id, special in vocabulary.special_tokens.items() if special == name]
-        if add and not special_ids:
-            raise VocabularyError(f"add_bos_token is set, but {brief(name, 100)} is not a special token")
-        return special_ids if add else []
+def _read_bos_ids(tokenizer: dict[str, Any]) -> list[int]:
+    """The ids that the post-processor of tokenizer.json puts before a text. As in transformers, `add_bos_token` of
+    tokenizer_config.json has no effect if there is a tokenizer.json."""
     try:
         step = tokenizer.get("post_processor") or {}
         steps = step["processors"] if step.get("type") == "Sequence" else [step]
-        names = [
-            name for step in steps if step.get("type") == "TemplateProcessing" for name in _leading_special_tokens(step)
-        ]
-    except (KeyError, TypeError, AttributeError) as error:
+        ids = [id for step in steps for id in _leading_ids(step)]
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise VocabularyError(f"the post_processor of tokenizer.json cannot be read: {brief(error, 200)}") from None
-    ids = {name: id for id, name in vocabulary.special_tokens.items()}
-    return [ids[name] for name in names if name in ids]
+    return check_ids(ids, "the tokens before a text in the post_processor of tokenizer.json")
 
 
-def _leading_special_tokens(template: dict[str, Any]) -> list[str]:
-    """The names of the special tokens before the text."""
-    parts = takewhile(lambda part: "SpecialToken" in part, template["single"])
-    return [part["SpecialToken"]["id"] for part in parts]
+def _leading_ids(step: dict[str, Any]) -> list[Any]:
+    """The ids that a step of the post-processor puts before a text."""
+    if step.get("type") in ("RobertaProcessing", "BertProcessing"):
+        return [step["cls"][1]]
+    if step.get("type") != "TemplateProcessing":
+        return []
+    parts = takewhile(lambda part: "SpecialToken" in part, step["single"])
+    return [id for part in parts for id in step["special_tokens"][part["SpecialToken"]["id"]]["ids"]]

@@ -35,9 +35,9 @@ _NAME: Final = re.compile(
 )
 _REVISION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 _REQUIRED_FILES: Final = ("config.json", "tokenizer.json")
-_TOKENIZER_FILES: Final = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
+_TOKENIZER_FILES: Final = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "config.json")
 _MODEL_FILES: Final = (
-    *_TOKENIZER_FILES, "config.json", "special_tokens_map.json", "chat_template.json", "chat_template.jinja",
+    *_TOKENIZER_FILES, "special_tokens_map.json", "chat_template.json", "chat_template.jinja",
     "additional_chat_templates/*.jinja", "model.safetensors.index.json",
 )  # fmt: skip
 _WEIGHT_FILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\.safetensors")

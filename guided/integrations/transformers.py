@@ -32,7 +32,7 @@ from transformers import LogitsProcessor
 
 from guided.errors import GuidedError
 from guided.integrations.rows import Row, RowMatchers, warn_of_dead_row
-from guided.integrations.sequence_mask import check_width, compiler_of, spelling_or_none
+from guided.integrations.sequence_mask import compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
 from guided.logits.no_token_left import rows_without_tokens
@@ -41,10 +41,12 @@ from guided.matching.compiler import GrammarCompiler
 from guided.matching.constraint import Constraint, ConstraintOptions, compile_constraint
 from guided.matching.matcher import GrammarMatcher
 from guided.vocabulary import Vocabulary
+from guided.vocabulary.bounded import fit_to_logits
 
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "restore_end_tokens", "vocabulary_of"]
 
 Tokenizer = Any
+_MatchersFactory = tuple[int, Callable[[], RowMatchers]]  # the vocabulary's size, and a function
 _END_TOKEN_SCORE: Final = -1e4  # for forbidden end tokens: so low that beams that can continue rank higher
 
 
@@ -55,7 +57,7 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
         model: if given, its logits determine the vocabulary's size, and its `generation_config` adds end tokens.
 
     Raises:
-        VocabularyError: the tokenizer cannot be read.
+        VocabularyError: the tokenizer cannot be read, or belongs to another model.
     """
     if model is None:
         return Vocabulary.from_huggingface(tokenizer)
@@ -63,11 +65,12 @@ def vocabulary_of(tokenizer: Tokenizer, model: Any = None) -> Vocabulary:
     end_ids = [] if end_ids is None else [end_ids] if isinstance(end_ids, int) else list(end_ids)
     tokenizer_end_id = getattr(tokenizer, "eos_token_id", None)  # an object that is no tokenizer causes an error below
     size = model.get_output_embeddings().weight.shape[0] if hasattr(model, "get_output_embeddings") else None
-    return Vocabulary.from_huggingface(
-        tokenizer,
-        eos_token_ids={*end_ids, *([] if tokenizer_end_id is None else [tokenizer_end_id])} or None,
-        size=size,
+    vocabulary = Vocabulary.from_huggingface(
+        tokenizer, eos_token_ids={*end_ids, *([] if tokenizer_end_id is None else [tokenizer_end_id])} or None
     )
+    if size is None:
+        return vocabulary
+    return vocabulary.copy_with(size=size) if size > vocabulary.size else fit_to_logits(vocabulary, size)
 
 
 class GuidedLogitsProcessor(LogitsProcessor):
@@ -103,17 +106,21 @@ class GuidedLogitsProcessor(LogitsProcessor):
         options_if_unconstrained = (
             options if all(prompt_constraint is None for prompt_constraint in constraints) else ConstraintOptions()
         )
-        grammars = [
-            compile_constraint(
-                compiler, prompt_constraint, options_if_unconstrained if prompt_constraint is None else options
-            )
-            for prompt_constraint in constraints
-        ]
-        self.vocabulary = compiler.vocabulary
-        self._make_matchers = partial(
-            RowMatchers, grammars, max_new_tokens, spelling_or_none(canonical, compiler.vocabulary)
-        )
-        self._matchers_by_width = {self.vocabulary.size: self._make_matchers()}
+
+        def make_factory(compiler: GrammarCompiler) -> _MatchersFactory:
+            grammars = [
+                compile_constraint(
+                    compiler, prompt_constraint, options_if_unconstrained if prompt_constraint is None else options
+                )
+                for prompt_constraint in constraints
+            ]
+            spelling = spelling_or_none(canonical, compiler.vocabulary)
+            return compiler.vocabulary.size, partial(RowMatchers, grammars, max_new_tokens, spelling)
+
+        self.vocabulary, self._limits = compiler.vocabulary, compiler.limits
+        self._make_factory, self._factory = make_factory, make_factory(compiler)
+        self._factory_by_width: dict[int, _MatchersFactory] = {}  # for models with fewer logits than the tokenizer
+        self._matchers_by_width: dict[int, RowMatchers] = {}
 
     def reset(self) -> None:
         """Forget the rows, so that the next call begins a new generation.
@@ -134,19 +141,28 @@ class GuidedLogitsProcessor(LogitsProcessor):
                 other processors forbid all tokens that a constraint allows.
         """
         width = scores.shape[-1]
-        check_width(width, self.vocabulary)
+        size, make_matchers = self._factory_for(width)
         # An assistant with logits of a different width may have a different tokenizer, so its rows are kept separate.
         if width not in self._matchers_by_width:
-            self._matchers_by_width[width] = self._make_matchers()
+            self._matchers_by_width[width] = make_matchers()
         matchers = self._matchers_by_width[width]
         rows = matchers.follow(input_ids.cpu().numpy())
-        bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
+        bitmask = allocate_token_bitmask(len(rows), size)
         if constrained_rows := matchers.fill(bitmask):
             scores = scores.clone()  # `generate` may return the original tensor as the raw logits
             indices = None if len(constrained_rows) == len(rows) else constrained_rows
             apply_token_bitmask_inplace(scores, bitmask, indices)
             restore_end_tokens(matchers, constrained_rows, bitmask, scores)
         return scores
+
+    def _factory_for(self, width: int) -> _MatchersFactory:
+        """The factory for a model with `width` logits. If the tokenizer has more tokens, compile without these."""
+        if width >= self.vocabulary.size:
+            return self._factory
+        if width not in self._factory_by_width:
+            compiler = GrammarCompiler(fit_to_logits(self.vocabulary, width), limits=self._limits)
+            self._factory_by_width[width] = self._make_factory(compiler)
+        return self._factory_by_width[width]
 
 
 def restore_end_tokens(

@@ -31,25 +31,32 @@ from guided.vocabulary.sentencepiece import (
 from guided.vocabulary.source import MAX_SIZE, Encoder, EncoderFactory, Source, find_ends_by_name, no_encoder
 from guided.vocabulary.spelling import byte_alphabet, byte_piece, from_byte_alphabet
 
-__all__ = ["read_gguf"]
+__all__ = ["read_bos_ids", "read_gguf"]
 
 # llama.cpp's names -> names in PATTERNS
 _PRE_TOKENIZERS: Final[dict[str, str]] = {
     name: pattern_name
     for pattern_name, names in {
-        "gpt2": "gpt-2 phi-2 jina-es jina-de mpt olmo jais trillion roberta-bpe granite-docling gigachat",
+        "gpt2": (
+            "gpt-2 phi-2 jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code mpt olmo jais trillion "
+            "roberta-bpe granite-docling gigachat a.x-4.0 mellum modern-bert exaone4"
+        ),
         "smollm": "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
-        "llama3": "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 dbrx smaug-bpe",
-        "qwen2": "qwen2 stablelm2 deepseek-r1-qwen hunyuan megrez grok-2",
+        "llama3": "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano dbrx smaug-bpe",
+        "qwen2": "qwen2 stablelm2 deepseek-r1-qwen hunyuan megrez grok-2 kormo f2llmv2",
         "qwen35": "qwen35",
         "tekken": "tekken",
-        "o200k": "gpt-4o llama4 kanana2 minimax-m2",
+        "o200k": "gpt-4o llama4 kanana2 minimax-m2 talkie",
     }.items()
     for name in names.split()
 }
 _IGNORES_MERGES: Final = frozenset(
-    {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
-)
+    {
+        "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano",
+        "tekken",
+    }
+)  # fmt: skip
+_ADDS_BOS: Final = _IGNORES_MERGES | {"chameleon"}  # unless the file says otherwise
 _END_KEYS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
@@ -67,6 +74,25 @@ def read_gguf(file: str | PathLike[str] | GgufFile) -> Source:
         return _read_source(file.metadata)
     except VocabularyError as error:
         raise VocabularyError(f"{file.path}: {error}") from None
+
+
+def read_bos_ids(metadata: Mapping[str, Any], size: int) -> list[int]:
+    """The ids that precede a text: the BOS token, or none. `size`: the number of tokens.
+
+    As in llama.cpp, the model and the pre-tokenizer determine whether there is a BOS token if the file does not say so.
+    SentencePiece models have the BOS token 1 by default.
+
+    Raises:
+        VocabularyError: a value has the wrong type, or the token does not exist.
+    """
+    is_sentencepiece = metadata.get("tokenizer.ggml.model") == "llama"
+    pre_tokenizer = metadata.get("tokenizer.ggml.pre")
+    adds_bos = is_sentencepiece or (isinstance(pre_tokenizer, str) and pre_tokenizer in _ADDS_BOS)
+    adds_bos = _read_flag(metadata, "tokenizer.ggml.add_bos_token", adds_bos)
+    bos = metadata.get("tokenizer.ggml.bos_token_id", 1 if is_sentencepiece and size > 1 else None)
+    if bos is not None and (type(bos) is not int or not 0 <= bos < size):
+        raise VocabularyError(f"tokenizer.ggml.bos_token_id is {brief(bos, 60)}, which is not a token")
+    return [bos] if adds_bos and bos is not None else []
 
 
 def _read_source(metadata: Mapping[str, Any]) -> Source:

@@ -71,17 +71,19 @@ def read_huggingface(tokenizer: Any) -> Source:
 
 
 def _read_declared_ends(path: Path, special: Mapping[int, str]) -> set[int]:
-    """The end tokens in the files tokenizer_config.json and generation_config.json next to `path`."""
+    """The end tokens in the files next to `path`: tokenizer_config.json, and generation_config.json or, as in
+    transformers, config.json if there is no generation_config.json."""
     end_ids: set[int] = set()
-    config, generation = path.with_name("tokenizer_config.json"), path.with_name("generation_config.json")
-    if config.is_file():
-        name = read_json_object(config).get("eos_token")
+    settings, generation = path.with_name("tokenizer_config.json"), path.with_name("generation_config.json")
+    if settings.is_file():
+        name = read_json_object(settings).get("eos_token")
         name = name.get("content") if isinstance(name, dict) else name
         end_ids |= {number for number, text in special.items() if text == name}
-    if generation.is_file():
-        value = read_json_object(generation).get("eos_token_id")
+    config = generation if generation.is_file() else path.with_name("config.json")
+    if config.is_file():
+        value = read_json_object(config).get("eos_token_id")
         ids = value if isinstance(value, list) else [] if value is None else [value]
-        end_ids.update(check_ids(ids, f"eos_token_id of {generation}"))
+        end_ids.update(check_ids(ids, f"eos_token_id of {config}"))
     return end_ids
 
 

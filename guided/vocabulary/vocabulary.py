@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from operator import index
 from os import PathLike
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from guided.errors import ModelFileError, VocabularyError, brief
 from guided.keywords import check_path, read_items
 from guided.vocabulary.byte_pairs import BytePairs, BytePairsFactory, no_byte_pairs
-from guided.vocabulary.plain import CharacterEncoder, ShortestEncoder
+from guided.vocabulary.plain import BoundedEncoder, CharacterEncoder, ShortestEncoder, first_base_token
 from guided.vocabulary.source import (
     MAX_SIZE,
     MAX_TOKEN_BYTES,
@@ -247,8 +248,8 @@ class Vocabulary:
     ) -> Self:
         """A fast tokenizer of transformers, a `tokenizers.Tokenizer`, the path of a tokenizer.json, or "org/model".
 
-        End tokens are the ones that the tokenizer declares; for a path, tokenizer_config.json and
-        generation_config.json in its folder declare them. If none is declared: special tokens with a known end name.
+        End tokens are the ones that the tokenizer declares; for a path, also those of tokenizer_config.json and of
+        generation_config.json (else config.json). If there are none: special tokens with a known end name.
         """
         from guided.vocabulary.huggingface import read_huggingface
 
@@ -311,21 +312,26 @@ class Vocabulary:
     def copy_with(self, *, eos_token_ids: Collection[int] | None = None, size: int | None = None) -> Vocabulary:
         """The same tokenizer with other end tokens or another number of logits. None: no change.
 
-        Tokens beyond the logits can never be generated and are left out; text is then encoded with the fewest tokens.
+        Tokens beyond the logits are left out. If these are added tokens, a text that contains one cannot be encoded.
+        Otherwise, all text is then encoded with the fewest tokens.
 
         Raises:
             VocabularyError: as for the constructor, and for an end token beyond the logits.
         """
         end_ids = self.eos_token_ids if eos_token_ids is None else eos_token_ids
         size = self.size if size is None else _check_size(size)
-        tokens = self.tokens[: max(size, 0)]
-        names = {id: name for id, name in self.special_tokens.items() if id < size}
+        tokens, names = self.tokens[: max(size, 0)], {id: s for id, s in self.special_tokens.items() if id < size}
         if eos_token_ids is None and not end_ids:
             other = Vocabulary.without_end(tokens, special_tokens=names, size=size)
         else:
             other = Vocabulary(tokens, eos_token_ids=end_ids, special_tokens=names, size=size)
-        if len(tokens) == len(self.tokens):
+        if size >= self.size:
             other._factory, other._special_factory = self._factory, self._special_factory
+        elif first_base_token(self.tokens, self.text_markers, size) is None:
+            bounded = partial(BoundedEncoder, size=size, names=self.special_tokens, tokens=self.tokens)
+            other._factory = lambda: bounded(lambda text, continued: self.encode(text, continued=continued))
+            other._special_factory = lambda: bounded(lambda text, _: self.encode_with_special(text))
+        if not any(self.tokens[size:]):
             other._pairs_factory, other.text_markers = self._pairs_factory, self.text_markers
         return other
 

@@ -7,6 +7,7 @@ approximation, and the config sets the scale of the scores.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from guided.models.architectures.gemma import GEMMA_NAMES, gemma
@@ -24,7 +25,7 @@ __all__ = ["ARCHITECTURE"]
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     for key in ("hidden_activation", "hidden_act"):  # older configs have both
         reader.one_of(key, "gelu_pytorch_tanh", "gelu_pytorch_tanh")
-    c = sizes(reader, head_dim=256)
+    c = sizes(reader, kv_heads=4, head_dim=256)
     rope = read_rope(reader, c["head_dim"], c["context"])
     softcap = reader.number_or_none("attn_logit_softcapping", 50.0)
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
@@ -38,11 +39,16 @@ def _describe(numbers: GgufNumbers, known_sizes: dict[str, Any], rope: Rope) -> 
     """GGUF files lack the scale of scores. Like llama.cpp, recognise the largest model by its number of layers."""
     layers, dim = known_sizes["layers"], known_sizes["dim"]
     scale = (dim / known_sizes["heads"] if layers == 46 else known_sizes["head_dim"]) ** -0.5
-    window, softcap = numbers.count("attention.sliding_window", 4096), numbers.number_or_none("attn_logit_softcapping")
+    window = numbers.count("attention.sliding_window", 4096)
+    softcap = numbers.number_or_none("attn_logit_softcapping", 50.0)
+    window_rope = replace(rope, base=numbers.number("rope.freq_base_swa", rope.base))
     kinds = tuple(
-        LayerKind(AttentionKind(None if layer % 2 else window, softcap, scale), rope) for layer in range(layers)
+        LayerKind(AttentionKind(window, softcap, scale), window_rope)
+        if has_window
+        else LayerKind(AttentionKind(None, softcap, scale), rope)
+        for has_window in numbers.has_window(layers, 2)
     )
-    return gemma(dim, kinds) | {"logit_softcap": numbers.number_or_none("final_logit_softcapping")}
+    return gemma(dim, kinds) | {"logit_softcap": numbers.number_or_none("final_logit_softcapping", 30.0)}
 
 
 ARCHITECTURE: Final = decoder(

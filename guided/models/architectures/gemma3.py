@@ -22,7 +22,7 @@ __all__ = ["ARCHITECTURE"]
 
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh")
-    c = sizes(reader, head_dim=256)
+    c = sizes(reader, kv_heads=4, head_dim=256)
     interval = reader.size("sliding_window_pattern", reader.get("_sliding_window_pattern", 6))
     windows = layer_windows(reader, c["layers"], lambda layer: (layer + 1) % interval != 0, window=4096)
     scale = reader.number("query_pre_attn_scalar", 256) ** -0.5
@@ -37,13 +37,17 @@ def _read_config(reader: ConfigReader) -> DecoderConfig:
 
 
 def _describe(numbers: GgufNumbers, known_sizes: dict[str, Any], rope: Rope) -> dict[str, Any]:
-    """GGUF files lack the scale of scores, the layers with a window and their rotary base, so use llama.cpp's
-    values."""
+    """GGUF files lack the scale of scores. Like llama.cpp, recognise the largest model by its number of layers. Files
+    without a window have none in any layer."""
     layers, dim = known_sizes["layers"], known_sizes["dim"]
     scale = (dim / known_sizes["heads"] if layers == 62 else known_sizes["head_dim"]) ** -0.5
-    window_kind = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), Rope(10000.0))
+    window, has_window = numbers.number_or_none("attention.sliding_window"), numbers.has_window(layers, 6)
+    window_rope = Rope(numbers.number("rope.freq_base_swa", 10000.0))
     full_kind = LayerKind(AttentionKind(scale=scale), rope)
-    kinds = tuple(window_kind if (layer + 1) % 6 else full_kind for layer in range(layers))
+    window_kind = full_kind
+    if window is not None:
+        window_kind = LayerKind(AttentionKind(numbers.count("attention.sliding_window"), scale=scale), window_rope)
+    kinds = tuple(window_kind if flag else full_kind for flag in has_window)
     logit_softcap = numbers.number_or_none("final_logit_softcapping")
     return gemma(dim, kinds) | {"qk_norm": "head", "logit_softcap": logit_softcap}
 

@@ -17,7 +17,7 @@ __all__ = ["ARCHITECTURE"]
 
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
-    c = sizes(reader)
+    c = sizes(reader, kv_heads=8)
     windows = one_window(reader, c["layers"], window=4096)
     return DecoderConfig(**c, kinds=kinds_of(read_rope(reader, c["head_dim"], c["context"]), windows))
 

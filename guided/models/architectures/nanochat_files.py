@@ -19,7 +19,7 @@ __all__ = ["ARCHITECTURE"]
 def _read_config(reader: ConfigReader) -> NanoChatConfig:
     """Read a `NanoChatConfig` from config.json."""
     reader.one_of("hidden_act", "relu2", "relu2")
-    c, softcap = sizes(reader), reader.number_or_none("final_logit_softcapping", None)
+    c, softcap = sizes(reader), reader.number_or_none("final_logit_softcapping", 15.0)
     return NanoChatConfig(**c, rope=read_rope(reader, c["head_dim"], c["context"]), softcap=softcap)
 
 

@@ -15,7 +15,7 @@ __all__ = ["ARCHITECTURE"]
 
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
-    c = sizes(reader, head_dim=128)
+    c = sizes(reader, kv_heads=32, head_dim=128)
     kinds = kinds_of(read_rope(reader, c["head_dim"], c["context"]), optional_windows(reader, c["layers"]))
     return DecoderConfig(**c, **attention_biases(reader), kinds=kinds, qk_norm="head")
 

@@ -17,7 +17,7 @@ __all__ = ["ARCHITECTURE"]
 
 def _read_config(reader: ConfigReader) -> DecoderConfig:
     reader.one_of("hidden_act", "silu", "silu", "swish")
-    c = sizes(reader)
+    c = sizes(reader, kv_heads=4)
     rope, rotation_flags = (
         read_rope(reader, c["head_dim"], c["context"], 2e6),
         _read_rotation_flags(reader, c["layers"]),

@@ -1,16 +1,20 @@
 """Reads a JSON config. Keys that are not read raise an error, unless they are known to have no effect on the results.
 
-Keys whose value is null, false, 0 or empty raise no error, since configs disable features in this way.
+Keys whose value is null, false, 0 or empty raise no error, since configs disable features in this way. The exceptions
+are keys with another neutral value, such as `is_causal`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from guided.errors import ModelFileError, UnsupportedError, brief
 
 __all__ = ["ConfigReader", "positive", "size"]
+
+_NO_VALUES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ConfigReader:
@@ -63,12 +67,17 @@ class ConfigReader:
             raise self.unsupported(key, f"{key} {brief(value)} is not supported", f"supported: {', '.join(allowed)}")
         return str(value)
 
-    def finish(self, reasons: Mapping[str, str], default_reason: str, hint: str = "") -> None:
+    def finish(
+        self, reasons: Mapping[str, str], default_reason: str, hint: str = "", neutral: Mapping[str, Any] = _NO_VALUES
+    ) -> None:
         """Raise an error for a key that was not read and might change the results. `reasons`: the reason for some keys;
-        `default_reason`: the reason for other keys, with `{}` for the key.
+        `default_reason`: the reason for other keys, with `{}` for the key. `neutral`: the only value without effect,
+        besides null, for some keys.
         """
         for key, value in self.data.items():
-            if key not in self._read_keys and value:
+            if key not in self._read_keys and (
+                value is not None and value != neutral[key] if key in neutral else value
+            ):
                 raise self.unsupported(key, reasons.get(key, default_reason.replace("{}", key)), hint)
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isfinite
+from operator import mul
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from guided.errors import ModelFileError, UnsupportedError, brief
 from guided.models.decoder import DecoderConfig, LayerKind
@@ -43,15 +46,36 @@ class GgufNumbers:
         """A positive integer."""
         return size(self.get(key, default), self._prefix + key, self.location)
 
-    def number_or_none(self, key: str) -> float | None:
-        """A positive number, or None if the key is missing or its value is 0."""
-        return None if self.get(key, 0) == 0 else self.number(key)
+    def number_or_none(self, key: str, default: float | None = None) -> float | None:
+        """A positive number, or None if its value is 0. `default`: for a missing key."""
+        value = self.get(key, default)
+        return None if value is None or _is_zero(value) else self.number(key, default)
+
+    def has_window(self, layers: int, period: int) -> list[bool]:
+        """Whether each layer has a window. The value is a flag for each layer, or a period: the last layer of each
+        period has no window; 0: all layers have one. `period`: the default.
+        """
+        key = "attention.sliding_window_pattern"
+        value = self.get(key, period)
+        if isinstance(value, np.ndarray) and value.dtype == np.bool_ and len(value) == layers:
+            return [bool(flag) for flag in value]
+        if type(value) is int and value == 0:
+            return [True] * layers
+        interval = size(value, self._prefix + key, self.location)
+        return [(layer + 1) % interval != 0 for layer in range(layers)]
 
     def finish(self) -> None:
         """Raise an error for the first value that was not read, unless it is 0 and so disables a feature."""
+        if self.get("attention.causal", True) is not True:
+            reason = f"{self._prefix}attention.causal: attention to later positions is not supported"
+            raise UnsupportedError(reason, pointer=self.location)
         for key, value in self._data.items():
-            if key not in self._read_keys and not (isinstance(value, int | float) and value == 0):
+            if key not in self._read_keys and not _is_zero(value):
                 raise UnsupportedError(f"{key} is not supported", pointer=self.location)
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and value == 0
 
 
 Describe: TypeAlias = Callable[[GgufNumbers, dict[str, Any], Rope], dict[str, Any]]
@@ -93,20 +117,25 @@ def decoder_from_gguf(metadata: Mapping[str, Any], weights: Weights, describe: D
 
 def _read_rope(n: GgufNumbers, weights: Weights, head_dim: int) -> Rope:
     """Read the rotary positions."""
-    location, scaling = weights.location, n.get("rope.scaling.type", "none")
-    if not isinstance(scaling, str) or scaling not in ("none", "linear"):
-        raise UnsupportedError(
-            f"RoPE scaling {brief(scaling)} is not supported", pointer=location, hint="supported: none, linear"
-        )
-    n.get("rope.scaling.factor")  # with the type "none", it has no effect
-    factors = linear_factors(n.number("rope.scaling.factor"), head_dim) if scaling == "linear" else None
+    scale = _read_rope_scale(n)
+    factors = None if scale == 1 else linear_factors(scale, head_dim)
     if "rope_freqs.weight" in weights:  # Llama 3.1 divides its frequencies by a table
-        if factors is not None:
-            raise UnsupportedError(
-                "RoPE scaling by a factor and by rope_freqs.weight is not supported", pointer=location
-            )
-        factors = _read_factors(weights, head_dim)
+        table = _read_factors(weights, head_dim)
+        factors = table if factors is None else tuple(map(mul, table, factors))
     return Rope(n.number("rope.freq_base", 10000.0), factors)
+
+
+def _read_rope_scale(n: GgufNumbers) -> float:
+    """Read the divisor of all rotary positions. As in llama.cpp, a factor without a type is linear, and the type "none"
+    disables it."""
+    scaling = n.get("rope.scaling.type")
+    if scaling is not None and not (isinstance(scaling, str) and scaling in ("none", "linear")):
+        raise UnsupportedError(
+            f"RoPE scaling {brief(scaling)} is not supported", pointer=n.location, hint="supported: none, linear"
+        )
+    default = n.get("rope.scale_linear", 1.0 if scaling is None else None)  # the old name
+    value = n.get("rope.scaling.factor", default)
+    return 1.0 if scaling == "none" or _is_zero(value) else n.number("rope.scaling.factor", default)
 
 
 def _read_factors(weights: Weights, head_dim: int) -> tuple[float, ...]:

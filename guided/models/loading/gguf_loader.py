@@ -13,6 +13,7 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
+from guided.errors import ModelFileError
 from guided.files.dequantise import Blocks, dequantise, read_blocks
 from guided.files.gguf import GgufFile
 from guided.models.loading.registry import find_gguf_architecture
@@ -57,8 +58,19 @@ def load_gguf(
 
     Raises:
         UnsupportedError: an unsupported architecture or format, or a tensor that this model does not use.
-        ModelFileError: a tensor is missing or has the wrong shape.
+        ModelFileError: a tensor is missing or has the wrong shape, or the file is a part of a split file.
     """
+    _refuse_split(file)
     weights = Weights(_Tensors(file), str(file.path), dtype, device, keep_format)
     architecture = find_gguf_architecture(file.metadata.get("general.architecture"), weights.location)
     return architecture.load(architecture.config(file.metadata, weights), weights, parallel)
+
+
+def _refuse_split(file: GgufFile) -> None:
+    """Raise an error for one part of a split file. Parts are numbered from 0 in the file, and from 1 in its name."""
+    count, index = file.metadata.get("split.count", 0), file.metadata.get("split.no", 0)
+    if not isinstance(count, int) or count > 1:
+        part = f"part {index + 1} of {count}" if isinstance(index, int) and isinstance(count, int) else "a part"
+        raise ModelFileError(f"{file.path} is {part} of a split GGUF file").with_location(
+            "", (0, 0), hint="merge the parts: llama-gguf-split --merge FIRST-PART.gguf MERGED.gguf"
+        )

@@ -2,7 +2,8 @@
 
 Keys that are not read raise an error, unless they are known to have no effect on the results: a model that differs from
 this implementation must not run. Keys whose value is null, false, 0 or empty raise no error, since configs disable
-features in this way. Source: transformers' configuration_*.py and modeling_rope_utils.py.
+features in this way; `NEUTRAL_VALUES` lists the exceptions. Source: transformers' configuration_*.py and
+modeling_rope_utils.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from guided.models.model import AttentionKind
 from guided.models.rotary import Rope, linear_factors, llama3_factors
 
 __all__ = [
+    "BOOKKEEPING_KEYS",
     "IGNORED_KEYS",
+    "NEUTRAL_VALUES",
     "REASONS",
     "attention_biases",
     "kinds_of",
@@ -31,18 +34,38 @@ __all__ = [
     "sizes",
 ]
 
-# Keys without effect on the results. They describe the model's origin, its training, or sampling.
-IGNORED_KEYS: Final = {
+# Keys that transformers reads, but that have no effect on the results: they describe the model's origin, its training,
+# classification, outputs besides the logits, or sampling.
+_NEUTRAL_KEYS: Final = {
     "_name_or_path", "architectures", "attention_dropout", "attn_implementation", "attn_pdrop", "auto_map",
     "bos_token_id", "cache_implementation",
     "do_sample", "dtype", "embd_pdrop", "eos_token_id", "id2label", "initializer_range", "label2id", "length_penalty",
-    "max_length", "max_window_layers", "model_type", "n_ctx", "num_beams", "pad_token_id", "pretraining_tp",
+    "max_length", "max_window_layers", "model_type", "n_ctx", "num_beams", "num_labels", "output_attentions",
+    "output_hidden_states", "pad_token_id", "pretraining_tp", "problem_type",
     "reorder_and_upcast_attn", "repetition_penalty", "resid_pdrop", "return_dict", "summary_activation",
     "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
     "temperature", "top_k", "top_p", "torch_dtype", "transformers_version", "typical_p", "use_cache",
 }  # fmt: skip
+# Bookkeeping keys of published checkpoints, which no modelling code of transformers reads. Sources, in this order: old
+# and internal fields of transformers' `PretrainedConfig`; nanotron's export (SmolLM); transformers.js; Unsloth; the
+# settings of a training run (LLaMA 1 conversions, Vicuna, LLaVA, TRL); old GPT-2 configs.
+BOOKKEEPING_KEYS: Final = {
+    "_attn_implementation_autoset", "_attn_implementation_internal", "_commit_hash", "_flash_attn_2_enabled",
+    "_num_labels", "finetuning_task", "is_decoder", "tokenizer_class", "torchscript", "use_bfloat16",
+    "is_llama_config", "transformers.js_config", "unsloth_fixed", "unsloth_version",
+    "gradient_checkpointing", "max_sequence_length", "model_max_length", "neftune_noise_alpha",
+    "tokenizer_model_max_length", "tokenizer_padding_side", "predict_special_tokens",
+}  # fmt: skip
+IGNORED_KEYS: Final = _NEUTRAL_KEYS | BOOKKEEPING_KEYS
+# The only value without effect, for keys that may be in any config. `activation` repeats `hidden_act` (Falcon 3);
+# `full_attn_mod` and `interpolate_factor` are in the configs of Phi-4-mini.
+NEUTRAL_VALUES: Final[Mapping[str, Any]] = MappingProxyType(
+    {"activation": "swiglu", "full_attn_mod": 1, "interpolate_factor": 1, "is_causal": True}
+)
 REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "is_causal": "attention to later positions is not supported",
+        "quantization": "quantised checkpoints of MLX are not supported: use an unquantised one, or a GGUF file",
         "quantization_config": "quantised checkpoints are not supported: use an unquantised one, or a GGUF file",
         "sliding_window": "this architecture has no sliding windows",
         "mlp_bias": "biases in the MLP are not supported",
@@ -58,11 +81,17 @@ _ROPE_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
-def sizes(reader: ConfigReader, *, head_dim: int | None = None, norm_eps: float = 1e-6) -> dict[str, Any]:
-    """Read the sizes of an architecture with grouped heads and RMSNorm. The arguments are defaults for missing keys."""
+def sizes(
+    reader: ConfigReader, *, kv_heads: int | None = None, head_dim: int | None = None, norm_eps: float = 1e-6
+) -> dict[str, Any]:
+    """Read the sizes of an architecture with grouped heads and RMSNorm. The arguments are transformers' defaults for
+    missing keys. None: as many KV heads as heads, and heads that together have the model's dimension.
+    """
     dim, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     head_dim = reader.size("head_dim", head_dim or max(1, dim // heads))
-    kv_heads, context = reader.size("num_key_value_heads", heads), reader.size("max_position_embeddings")
+    kv_heads = reader.get_nullable("num_key_value_heads", kv_heads)
+    kv_heads = size(heads if kv_heads is None else kv_heads, "num_key_value_heads", reader.location)
+    context = reader.size("max_position_embeddings")
     check_heads(reader.location, heads=heads, kv_heads=kv_heads, head_dim=head_dim, context=context)
     return {
         "layers": reader.size("num_hidden_layers"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from guided.errors import UnsupportedError, brief
 from guided.models.loading.architecture import Architecture, Gguf
 from guided.models.loading.config_reader import ConfigReader
-from guided.models.loading.huggingface_config import IGNORED_KEYS, REASONS
+from guided.models.loading.huggingface_config import IGNORED_KEYS, NEUTRAL_VALUES, REASONS
 
 __all__ = ["ARCHITECTURES", "FILES", "find_gguf_architecture", "find_huggingface_architecture"]
 
@@ -61,7 +61,7 @@ def find_huggingface_architecture(data: Any, location: str) -> tuple[Architectur
     architecture = _find_by_name(reader)
     config = architecture.config(reader)
     tied = reader.flag("tie_word_embeddings", architecture.tied)
-    reader.finish(REASONS, "the key {} of this architecture is not known")
+    reader.finish(REASONS, "the key {} of this architecture is not known", neutral=NEUTRAL_VALUES)
     return architecture, config, tied
 
 
