@@ -12,14 +12,14 @@ each round and each attempt begins with a new match of the group.
 A back-reference in another place is not supported. It would depend on an earlier round, on the alternative that was
 chosen, or on the preferred way through a lookaround, which no other way replaces once it has matched.
 
-Concatenations are rewritten from the outermost to the innermost, so that a concatenation has all back-references that
-follow its groups. Only the part between a group and its last back-reference is copied. This part is extended so that it
-also has all back-references to the other groups in it.
+Outer concatenations are rewritten before inner ones, because an outer one may contain further back-references to a group
+of an inner one. Only the part from the group to its last back-reference is copied. It is extended so that it contains
+all back-references to the other groups in it.
 
 If back-references ignore case, texts that differ only by case share one copy.
 
-Cost: a copy of the part for each text of the group, and the product for groups whose parts overlap. `MAX_TEXTS` bounds
-the texts of one group, and `Limits.nodes` the copies.
+Cost: one copy of the part for each text of the group. If the parts of two groups overlap, there is a copy for each pair
+of texts. `MAX_TEXTS` bounds the texts of one group, and `_MAX_COPIED_PARTS` the copies.
 """
 
 from __future__ import annotations
@@ -61,10 +61,16 @@ MAX_TEXTS: Final = 1024
 """How many texts a group may have. If its back-references ignore case, texts that differ only by case count once."""
 _MAX_SPELLINGS: Final = 4096  # all texts count
 
+_MAX_COPIED_PARTS: Final = 100_000
+
 _REPEAT_HINT: Final = "repeat the group's pattern, or list the possible strings as alternatives"
 _TOO_MANY_TEXTS: Final = (
-    f"its group may match more than {MAX_TEXTS} texts, or very long ones",
-    f"list the possible texts in the group, such as (a|b|c), {_REPEAT_HINT}",
+    f"its group may match more than {MAX_TEXTS:,} texts, or very long ones",
+    "list the possible texts in the group, such as (a|b|c), or repeat the group's pattern",
+)
+_TOO_MANY_COPIES: Final = (
+    "together with other back-references, it needs too many copies of parts of the pattern",
+    "refer to fewer groups, or to groups with fewer possible texts",
 )
 _BEFORE_END: Final = "it precedes the end of its group", "refer to a group after its )"
 _NEVER_MATCHED: Final = "its group never matches", "remove the back-reference, or let its group match"
@@ -72,10 +78,11 @@ _HAS_LOOKAROUND: Final = (
     "its group contains a lookaround, an anchor or a word boundary",
     "move the lookaround, anchor or boundary out of the group",
 )
+_CONTAINS_GROUP: Final = "its group contains a back-reference or a group that is not supported", _REPEAT_HINT
 _IN_LOOKBEHIND: Final = "its group is in the same lookbehind", _REPEAT_HINT
 _PART_ENDS: Final = (
     "its group is in an option, a repetition, an alternative or a lookaround that ends before it",
-    f"begin the option, repetition, alternative or lookaround after the group, {_REPEAT_HINT}",
+    "let the option, repetition, alternative or lookaround begin after the group, or repeat the group's pattern",
 )
 
 
@@ -116,6 +123,7 @@ class _Resolver:
         self._spans: dict[int, Span] = {}
         self._groups: dict[int, _Groups] = {}
         self._resolved_trees: dict[int, Tree] = {}
+        self._copied_parts = 0
         self._problems: dict[int, tuple[str, str]] = {}  # by group: why its back-references remain
 
     def resolve_all(self) -> _Task:
@@ -123,13 +131,16 @@ class _Resolver:
         self._references = _list_references(self.tree, self._spans)
         tree: Tree = yield self._resolve(self.tree)
         if remaining_references := _list_references(tree, {}):
-            first = remaining_references[0]
+            first = min(remaining_references, key=lambda reference: self._is_blocked(reference.number))
             if first.number not in self._spans:
                 self._refuse(first, _NEVER_MATCHED)
             is_inside = first.span[0] < self._spans[first.number][1]
             self._refuse(first, _BEFORE_END if is_inside else self._problems.get(first.number, _PART_ENDS))
         result: Tree = yield self._remove_captured(tree)
         return result
+
+    def _is_blocked(self, number: int) -> bool:
+        return self._problems.get(number) is _CONTAINS_GROUP
 
     def _refuse(self, reference: Reference, problem: tuple[str, str]) -> NoReturn:
         (reason, hint), span = problem, reference.span
@@ -166,45 +177,66 @@ class _Resolver:
             self._problems.update(dict.fromkeys(groups.captured, _IN_LOOKBEHIND))
             return tree
         if isinstance(tree, Cat):
-            copies = yield self._expand(tree.items)
-            if copies is not None:
-                result: Tree = yield self._resolve(copies)
-                return result
+            result: Tree = yield self._resolve_concatenation(tree.items)
+            return result
         parts: list[Tree] = []
         for part in _list_parts(tree):
             parts.append((yield self._resolve(part)))
         return _rebuild(tree, parts)
 
-    def _expand(self, items: tuple[Tree, ...]) -> Generator[Any, Any, Tree | None]:
-        """A concatenation in which one group is replaced by its texts. None if there is no group to replace."""
-        groups = []
-        for item in items:
-            groups.append((yield self._find_groups(item)))
+    def _resolve_concatenation(self, items: tuple[Tree, ...]) -> _Task:
+        last_references: dict[int, int] = {}  # by group: the index of the last item that refers to it
         for index, item in enumerate(items):
-            for captured in reversed(_find_mandatory_groups(item)):
-                spend(len(items))
-                if not any(captured.number in after.referenced for after in groups[index + 1 :]):
-                    continue
-                node = yield self._resolve(captured.item)
-                if isinstance(node, TREE_NODES):
-                    if (yield self._find_groups(node)) == _NO_GROUPS:
-                        self._problems[captured.number] = _HAS_LOOKAROUND
-                    continue
-                end = _find_end(groups, index)
-                copies = []
-                for copy in self._list_copies(captured.number, node):
-                    self.budget.spend(end - index)
-                    results: dict[int, Tree] = {}
-                    parts = [(yield self._insert(item, captured, copy, results))]
-                    for part in items[index + 1 : end]:
-                        parts.append((yield self._replace(part, captured.number, copy, results)))
-                    copies.append(cat(parts))
-                return cat([*items[:index], make_alternation(copies), *items[end:]])
-        return None
+            last_references.update(dict.fromkeys((yield self._find_groups(item)).referenced, index))
+        parts: list[Tree] = []
+        index = 0
+        while index < len(items):
+            part, end = items[index], index + 1
+            for captured in reversed(_find_mandatory_groups(part)):
+                if last_references.get(captured.number, 0) > index:
+                    node = yield self._resolve(captured.item)
+                    if not isinstance(node, TREE_NODES):
+                        end = yield self._find_end(items, index, last_references)
+                        part = yield self._expand(items[index:end], captured, node)
+                        break
+                    is_blocked = (yield self._find_groups(node)) != _NO_GROUPS
+                    self._problems[captured.number] = _CONTAINS_GROUP if is_blocked else _HAS_LOOKAROUND
+            parts.append((yield self._resolve(part)))
+            index = end
+        return cat(parts)
+
+    def _find_end(
+        self, items: tuple[Tree, ...], start: int, last_references: dict[int, int]
+    ) -> Generator[Any, Any, int]:
+        """The end of the items from `start` that have all back-references to the groups in them."""
+        index, end = start, start + 1
+        while index < end:
+            for number in (yield self._find_groups(items[index])).captured:
+                end = max(end, last_references.get(number, 0) + 1)
+            index += 1
+        return end
+
+    def _expand(self, items: tuple[Tree, ...], captured: Captured, node: Node) -> _Task:
+        """The union of the copies of `items`, one for each text of `node`. The first item contains the group."""
+        copies = []
+        for copy in self._list_copies(captured.number, node):
+            self._count_copies(captured.number, len(items))
+            results: dict[int, Tree] = {}
+            parts = [(yield self._insert(items[0], captured, copy, results))]
+            for item in items[1:]:
+                parts.append((yield self._replace(item, captured.number, copy, results)))
+            copies.append(cat(parts))
+        return make_alternation(copies)
+
+    def _count_copies(self, number: int, parts: int) -> None:
+        self.budget.spend(parts)
+        self._copied_parts += parts
+        if self._copied_parts > _MAX_COPIED_PARTS:
+            self._refuse(self._find_first_reference(number), _TOO_MANY_COPIES)
 
     def _insert(self, tree: Tree, captured: Captured, copy: _Copy, results: dict[int, Tree]) -> _Task:
         """The tree for one copy. `tree` contains the group `captured` as a mandatory part."""
-        self.budget.spend(1)
+        self._count_copies(captured.number, 1)
         if tree is captured:
             return copy.group
         if isinstance(tree, Captured):
@@ -229,7 +261,7 @@ class _Resolver:
         if isinstance(tree, Reference):
             return copy.references[tree.case_rule]
         if serial(tree) not in results:
-            self.budget.spend(1)
+            self._count_copies(number, 1)
             parts = []
             for part in _list_parts(tree):
                 parts.append((yield self._replace(part, number, copy, results)))
@@ -244,26 +276,26 @@ class _Resolver:
             parts.append((yield self._remove_captured(part)))
         return parts[0] if isinstance(tree, Captured) else _rebuild(tree, parts)
 
+    def _find_first_reference(self, number: int) -> Reference:
+        return next(reference for reference in self._references if reference.number == number)
+
     # --- texts
 
     def _list_copies(self, number: int, node: Node) -> list[_Copy]:
         """A copy for each text of a group whose language is that of `node`."""
-        references = [reference for reference in self._references if reference.number == number]
         texts = list_small_language(Terms(), node, _MAX_SPELLINGS)
         if texts is None:
-            self._refuse(references[0], _TOO_MANY_TEXTS)
+            self._refuse(self._find_first_reference(number), _TOO_MANY_TEXTS)
+        case_rules = {reference.case_rule for reference in self._references if reference.number == number}
         codes = {ord(c) for value in texts for c in value}
-        sets_by_rule = {
-            reference.case_rule: {code: reference.case_rule(((code, code),)) for code in codes}
-            for reference in references
-        }
+        sets_by_rule = {rule: {code: rule(((code, code),)) for code in codes} for rule in case_rules}
         texts_by_key: dict[tuple[tuple[Ranges, ...], ...], list[str]] = {}
         for value in texts:
             spend(len(value))
             key = tuple(tuple(sets[ord(c)] for c in value) for sets in sets_by_rule.values())
             texts_by_key.setdefault(key, []).append(value)
         if len(texts_by_key) > MAX_TEXTS:
-            self._refuse(references[0], _TOO_MANY_TEXTS)
+            self._refuse(self._find_first_reference(number), _TOO_MANY_TEXTS)
         copies = []
         for key, values in texts_by_key.items():
             nodes = {rule: seq(map(chars, sets)) for rule, sets in zip(sets_by_rule, key, strict=True)}
@@ -328,18 +360,3 @@ def _find_mandatory_groups(tree: Tree) -> list[Captured]:
         if isinstance(part, (Captured, Cat)):
             todo += reversed(_list_parts(part))
     return found
-
-
-def _find_end(groups: Sequence[_Groups], start: int) -> int:
-    """The end of the part of a concatenation that begins at `start` and has all back-references to the groups in it.
-    `groups`: the groups of each item.
-    """
-    captured = set[int]()
-    index, end = start, start + 1
-    while index < end:
-        new_numbers = groups[index].captured - captured
-        captured |= new_numbers
-        last = max((i for i in range(end, len(groups)) if new_numbers & groups[i].referenced), default=end - 1)
-        end = max(end, last + 1)
-        index += 1
-    return end
