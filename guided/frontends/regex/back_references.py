@@ -12,9 +12,9 @@ each round and each attempt begins with a new match of the group.
 A back-reference in another place is not supported. It would depend on an earlier round, on the alternative that was
 chosen, or on the preferred way through a lookaround, which no other way replaces once it has matched.
 
-Outer concatenations are rewritten before inner ones, because an outer one may contain further back-references to a group
-of an inner one. Only the part from the group to its last back-reference is copied. It is extended so that it contains
-all back-references to the other groups in it.
+Outer concatenations are rewritten before inner ones, because an outer one may contain further back-references to the
+groups of an inner one. Only the part from the group to its last back-reference is copied. It is extended so that it
+contains all back-references to the other groups in it.
 
 If back-references ignore case, texts that differ only by case share one copy.
 
