@@ -262,6 +262,7 @@ REFUSED: list[tuple[Literal["python", "ecma"], str, str, str]] = [
     ("python", r"(?=(a|aa))\1b", r"\1", "ends before it"),
     ("ecma", r"\1(a)", r"\1", "precedes the end"),
     ("ecma", r"(a\1)", r"\1", "precedes the end"),
+    ("ecma", r"(\2(a))\1\2", r"\2", "precedes the end"),
     ("ecma", r"\k<n>(?<n>a)", r"\k<n>", "precedes the end"),
     ("ecma", r"(?:(?<n>a)|(?<n>b))\k<n>", r"\k<n>", "several groups have the name 'n'"),
     ("ecma", r"(?<=(a)b\1)", r"\1", "in the same lookbehind"),

@@ -123,6 +123,7 @@ class _Resolver:
         self._spans: dict[int, Span] = {}
         self._groups: dict[int, _Groups] = {}
         self._resolved_trees: dict[int, Tree] = {}
+        self._copies: dict[tuple[int, int], list[_Copy]] = {}
         self._copied_parts = 0
         self._problems: dict[int, tuple[str, str]] = {}  # by group: why its back-references remain
 
@@ -283,10 +284,17 @@ class _Resolver:
 
     def _list_copies(self, number: int, node: Node) -> list[_Copy]:
         """A copy for each text of a group whose language is that of `node`."""
+        key = number, serial(node)
+        if key not in self._copies:
+            self._copies[key] = self._compute_copies(number, node)
+        return self._copies[key]
+
+    def _compute_copies(self, number: int, node: Node) -> list[_Copy]:
         texts = list_small_language(Terms(), node, _MAX_SPELLINGS)
         if texts is None:
             self._refuse(self._find_first_reference(number), _TOO_MANY_TEXTS)
         case_rules = {reference.case_rule for reference in self._references if reference.number == number}
+        self.budget.spend(len(texts))
         codes = {ord(c) for value in texts for c in value}
         sets_by_rule = {rule: {code: rule(((code, code),)) for code in codes} for rule in case_rules}
         texts_by_key: dict[tuple[tuple[Ranges, ...], ...], list[str]] = {}
