@@ -189,9 +189,9 @@ SPECIFICATIONS = [
      f"{URI}#/items/type", "one of null, boolean, number, string, array, object, integer", None),
     (schema(True, whitespace="a("), SpecError, "option whitespace: missing ), unterminated subpattern", "",
      "close the group, or write \\(", "("),
-    (schema(True, whitespace=r"(\s)\1"), UnsupportedError,
-     "option whitespace: back-references are not supported: the language is not regular", "",
-     "repeat the group's pattern, or list the possible strings as alternatives", "\\1"),
+    (schema(True, whitespace=r"(\s+)\1"), UnsupportedError,
+     "option whitespace: this back-reference is not supported: its group may match more than 1,024 texts, or very long "
+     "ones", "", "list the possible texts in the group, such as (a|b|c), or repeat the group's pattern", "\\1"),
 
     (typed("int"), UnsupportedError, "int has no JSON Schema", "", "pass the type itself, not its name", None),
     (typed({"type": "string"}), UnsupportedError, "{'type': 'string'} has no JSON Schema", "",

@@ -219,7 +219,7 @@ def test_check_shows_the_place(tmp_path):
 
 
 def test_check_refuses_without_saying_no_to_the_text():
-    refused = run_json("check", "--regex", r"(a)\1", "--text", "aa", code=1)
+    refused = run_json("check", "--regex", r"(a+)\1", "--text", "aa", code=1)
     assert refused["compiles"] is False
     assert refused["texts"] == []
 

@@ -269,7 +269,7 @@ def test_the_context_bounds_the_budget():
         ("a", ["x", 1], {}, SpecError, "a list is a choice of strings"),
         ("a", [], {}, SpecError, None),
         ("a", {"type": "strin"}, {}, SpecError, None),
-        ("a", r"(a)\1", {}, UnsupportedError, None),
+        ("a", r"(a+)\1", {}, UnsupportedError, None),
         ("a", object(), {}, GuidedError, None),
         ("a", "abc", {"max_tokens": 1}, BudgetError, "completion has 2 tokens, but the budget is 1"),
         ("a", None, {"max_tokens": 0}, ValueError, "max_tokens is 0"),

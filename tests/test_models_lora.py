@@ -313,7 +313,7 @@ def test_empty_or_disabled_settings_are_accepted(tmp_path):
         ({"rank_pattern": {"q_proj": -1}}, r"rank_pattern\['q_proj'\] is -1"),
         ({"alpha_pattern": {"q_proj": None}}, r"alpha_pattern\['q_proj'\] is None"),
         ({"alpha_pattern": {"(q": 3}}, r"a pattern of alpha_pattern, .*\(q"),
-        ({"target_modules": r"(a)\1"}, r"a pattern of target_modules, '\(a\)\\\\1': .*back-reference"),
+        ({"target_modules": r"(a+)\1"}, r"a pattern of target_modules, '\(a\+\)\\\\1': .*back-reference"),
         ({"target_modules": "\ud800"}, "a pattern of target_modules"),
         ({"target_modules": None}, "target_modules is None, but must be a list of names or a pattern"),
         ({"target_modules": [1]}, r"target_modules is \[1\]"),

@@ -32,7 +32,8 @@ CODE = "write \\u{H..}, at most \\u{10FFFF}"
 IDENTIFIER = "a name is an identifier: (?<name>..)"
 ECMA_KINDS = "groups are (..), (?:..), (?<name>..), (?=..), (?!..), (?<=..), (?<!..) and (?ims-ims:..)"
 PROPERTY = "write \\p{Property} or \\p{Property=Value}"
-REFERENCE = "repeat the group's pattern, or list the possible strings as alternatives"
+TOO_MANY_TEXTS = "this back-reference is not supported: its group may match more than 1,024 texts, or very long ones"
+REFERENCE = "list the possible texts in the group, such as (a|b|c), or repeat the group's pattern"
 ATOMIC = "use an ordinary group or quantifier, or let its parts begin with characters that cannot follow it"
 
 MALFORMED = [
@@ -232,8 +233,8 @@ MALFORMED = [
 ]
 
 REFUSED = [
-    ("python", "(a)\\1", "back-references are not supported: the language is not regular", (3, 5), REFERENCE),
-    ("python", "(?P<a>.)(?P=a)", "back-references are not supported: the language is not regular", (8, 14), REFERENCE),
+    ("python", "(a+)\\1", TOO_MANY_TEXTS, (4, 6), REFERENCE),
+    ("python", "(?P<a>.)(?P=a)", TOO_MANY_TEXTS, (8, 14), REFERENCE),
     (
         "python",
         "(a)?(?(1)b|c)",
@@ -263,8 +264,14 @@ REFUSED = [
         (3, 14),
         "use shorter lookarounds and smaller counts, or move them out of the repetition",
     ),
-    ("ecma", "(a)\\1", "back-references are not supported: the language is not regular", (3, 5), REFERENCE),
-    ("ecma", "\\k<a>(?<a>.)", "back-references are not supported: the language is not regular", (0, 5), REFERENCE),
+    ("ecma", "(a+)\\1", TOO_MANY_TEXTS, (4, 6), REFERENCE),
+    (
+        "ecma",
+        "\\k<a>(?<a>.)",
+        "this back-reference is not supported: it precedes the end of its group",
+        (0, 5),
+        "refer to a group after its )",
+    ),
     ("ecma", "a{2147483648,}", "counts above 2147483647 are not supported", (1, 14), "use a smaller count"),
 ]
 

@@ -122,7 +122,7 @@ class GrammarCompiler(CachedCompiler, CompileAny):
 
         Raises:
             SpecError: a syntax error, with its span.
-            UnsupportedError: syntax that is not supported (back-references), with its span.
+            UnsupportedError: syntax that is not supported (most back-references), with its span.
         """
         if not isinstance(pattern, str):
             hint = "decode it" if isinstance(pattern, bytes) else "write it as text, such as r'[a-z]+'"

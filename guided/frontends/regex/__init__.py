@@ -13,14 +13,16 @@ A constraint may accept more than a model should write: `\d` accepts the digits 
 write them sometimes does. `classes="plain"` narrows the classes for generation (`reader.py`). Inside an atomic group, a
 smaller class can cause more matches. Such a pattern is read both ways, and a string must match both.
 
-Not supported: back-references and conditional groups, because they are not regular; atomic groups that depend on the
-order of attempts in ways that `atomic.py` does not cover; and lookarounds inside repetition that need too many states.
+Not supported: back-references that `back_references.py` does not cover, and conditional groups; atomic groups that
+depend on the order of attempts in ways that `atomic.py` does not cover; and lookarounds inside repetition that need too
+many states.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.ir.nodes import Node
@@ -28,17 +30,20 @@ from guided.limits import Limits
 from guided.meter import limit_compilation
 
 from .algebra import ANY_TEXT, conj
+from .back_references import resolve_references
 from .budget import Budget
 from .code_units import decode_code_units
 from .derivatives import TooLarge
-from .ecma_annex_b import AnnexBReader
+from .ecma_annex_b import AnnexBReader, find_pattern_span
 from .ecma_syntax import EcmaReader
 from .lookarounds import lower
 from .python_syntax import PythonReader
-from .reader import Classes, NeedsOrder
+from .reader import Classes, NeedsCaptures, NeedsOrder, Reader
 from .tree import Tree, cat, erase_order
 
 __all__ = ["Classes", "parse_regex", "unicode_flag_error"]
+
+_Reader = TypeVar("_Reader", bound=Reader)
 
 
 def parse_regex(
@@ -79,7 +84,7 @@ def parse_regex(
     make_reader = PythonReader if dialect == "python" else partial(EcmaReader, ascii_case=ascii_case)
 
     def build_node(classes: Classes, ordered: bool) -> Node:
-        tree = make_reader(pattern, budget, classes=classes, ordered=ordered).read()
+        _, tree = _read(partial(make_reader, pattern, budget, classes=classes, ordered=ordered), budget)
         return lower(_extend_for_search(erase_order(tree) if ordered else tree, search), pattern, budget)
 
     with limit_compilation(budget.limits):
@@ -91,8 +96,18 @@ def parse_regex(
         except SpecError as error:
             if dialect == "python":
                 raise
-            reader = AnnexBReader(pattern, budget, classes=classes, ascii_case=ascii_case)
-            return _build_without_unicode_flag(reader, search, budget, error)
+            make_annex_b_reader = partial(AnnexBReader, pattern, budget, classes=classes, ascii_case=ascii_case)
+            return _build_without_unicode_flag(make_annex_b_reader, search, budget, error)
+
+
+def _read(make_reader: Callable[..., _Reader], budget: Budget) -> tuple[_Reader, Tree]:
+    """The tree of a pattern, without back-references, and the reader that has read it."""
+    reader = make_reader()
+    try:
+        return reader, reader.read()
+    except NeedsCaptures as request:
+        reader = make_reader(captures=request.groups)
+    return reader, resolve_references(reader.read(), reader.text, budget)
 
 
 def _extend_for_search(tree: Tree, search: bool) -> Tree:
@@ -110,22 +125,24 @@ def unicode_flag_error(pattern: str, limits: Limits | None = None) -> SpecError 
             EcmaReader(pattern, budget).read()
     except SpecError as error:
         return error
-    except GuidedError:
+    except (GuidedError, NeedsCaptures):
         pass
     return None
 
 
-def _build_without_unicode_flag(reader: AnnexBReader, search: bool, budget: Budget, unicode_error: SpecError) -> Node:
+def _build_without_unicode_flag(
+    make_reader: Callable[..., AnnexBReader], search: bool, budget: Budget, unicode_error: SpecError
+) -> Node:
     """The node of a pattern that is valid only without the flag u. If it is invalid either way, raises `unicode_error`,
     its error with the flag.
     """
     try:
-        tree = reader.read()
+        reader, tree = _read(make_reader, budget)
     except SpecError:
         raise unicode_error from None
     except UnsupportedError as error:
         raise UnsupportedError(error.reason, pointer=error.pointer, hint=error.hint, text=unicode_error.text,
-                               span=reader.pattern_span(*error.span)) from None  # fmt: skip
+                               span=find_pattern_span(unicode_error.text, *error.span)) from None  # fmt: skip
     node = lower(_extend_for_search(tree, search), reader.text, budget)
     if not reader.needs_units:
         return node

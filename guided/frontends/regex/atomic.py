@@ -26,6 +26,7 @@ from guided.ir.nodes import EMPTY, EPSILON, Alt, Chars, Node, Repeat, Seq, Text
 from .algebra import run
 from .derivatives import EMPTY_LANGUAGE, Terms, TooLarge
 from .tree import (
+    TREE_NODES,
     Cat,
     Lookaround,
     Or,
@@ -105,7 +106,7 @@ def _make_superset(tree: Tree) -> Node:
         if size > 20 * _MAX_DERIVATIVES:
             raise TooLarge(20 * _MAX_DERIVATIVES)
     node = erase_order(tree, skip_lookarounds=True)
-    assert not isinstance(node, (Cat, Or, Times, Lookaround))
+    assert not isinstance(node, TREE_NODES)
     return node
 
 

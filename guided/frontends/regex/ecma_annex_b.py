@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 
 from guided.ir.nodes import EPSILON
 from guided.ir.ranges import Ranges, charset
@@ -28,9 +29,9 @@ from .code_units import SURROGATE_OFFSET, has_surrogates
 from .ecma_chars import ignore_case_of_units, word_chars
 from .ecma_syntax import CONTROL, EcmaReader, I
 from .reader import DIGITS, HEX, OCTAL, Classes
-from .tree import word_boundary
+from .tree import CaseRule, word_boundary
 
-__all__ = ["AnnexBReader"]
+__all__ = ["AnnexBReader", "find_pattern_span"]
 
 # (first code unit, last code unit, the offset of the code points that represent these units)
 _SHIFTS = ((0, 0xD7FF, 0), (0xD800, 0xDFFF, SURROGATE_OFFSET), (0xE000, 0xFFFF, 0))
@@ -51,13 +52,29 @@ def _to_units(pattern: str) -> str:
     return "".join(out)
 
 
+def find_pattern_span(pattern: str, start: int, end: int) -> tuple[int, int]:
+    """Convert a span from code units to characters of the pattern."""
+    offsets = [0]
+    for c in pattern:
+        offsets.append(offsets[-1] + (2 if c > "\uffff" else 1))
+    return bisect_right(offsets, start) - 1, bisect_left(offsets, end)
+
+
 class AnnexBReader(EcmaReader):
     """Reads one pattern. Offsets and spans in its errors count code units."""
 
     repeatable = ("atom", "group", "lookaround")
 
-    def __init__(self, pattern: str, budget: Budget, *, classes: Classes = "full", ascii_case: bool = False) -> None:
-        super().__init__(_to_units(pattern), budget, classes=classes, ascii_case=ascii_case)
+    def __init__(
+        self,
+        pattern: str,
+        budget: Budget,
+        *,
+        classes: Classes = "full",
+        captures: Mapping[int | str, int] | None = None,
+        ascii_case: bool = False,
+    ) -> None:
+        super().__init__(_to_units(pattern), budget, classes=classes, captures=captures, ascii_case=ascii_case)
         elements = [match[0] for match in _GROUP_SCANNER.finditer(self.text)]
         self.has_named_groups = "(?<" in elements
         self.total_groups = sum(element.startswith("(") for element in elements)
@@ -65,14 +82,6 @@ class AnnexBReader(EcmaReader):
         """Whether code units matter: a set contains surrogates, or a lookaround may hold between the two surrogates of
         a pair.
         """
-        self._pattern = pattern
-
-    def pattern_span(self, start: int, end: int) -> tuple[int, int]:
-        """Convert a span from code units to characters of the pattern."""
-        offsets = [0]
-        for c in self._pattern:
-            offsets.append(offsets[-1] + (2 if c > "\uffff" else 1))
-        return bisect_right(offsets, start) - 1, bisect_left(offsets, end)
 
     # --- the element at the cursor
 
@@ -142,14 +151,8 @@ class AnnexBReader(EcmaReader):
         self.pos = start
         return number <= self.total_groups
 
-    def _fold_case(self, ranges: Ranges) -> Ranges:
-        return (
-            super()._fold_case(ranges)
-            if self.ascii_case
-            else ignore_case_of_units(ranges)
-            if self.flags & I
-            else ranges
-        )
+    def _find_case_rule(self) -> CaseRule:
+        return ignore_case_of_units if self.flags & I and not self.ascii_case else super()._find_case_rule()
 
     def _read_class(self, start: int, *, is_negated: bool = False) -> Ranges:
         letter = self.text[self.pos]

@@ -4,14 +4,13 @@ modifiers and duplicate group names in different alternatives.
 In: the pattern. Out: a `Tree` in which sets, escapes and modifiers are resolved. The flag u is strict: lone brackets
 and unknown escapes are errors. `ecma_annex_b.py` reads the patterns that are invalid here. A pair of escaped surrogates
 is one character. A lone surrogate is valid but matches nothing, because the strings to be matched contain none.
-Back-references are valid but not supported (`UnsupportedError`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from guided.ir.nodes import EPSILON
 from guided.ir.ranges import ALL_CHARS, Ranges, charset, complement
 from guided.meter import spend
 
@@ -29,7 +28,7 @@ from .ecma_chars import (
 )  # fmt: skip
 from .ecma_group_names import GroupNames
 from .reader import DIGITS, HEX, Classes, Frame, Reader
-from .tree import line_end, line_start, word_boundary
+from .tree import CaseRule, keep_case, line_end, line_start, word_boundary
 
 __all__ = ["CONTROL", "EcmaReader", "I"]
 
@@ -53,14 +52,14 @@ class EcmaReader(Reader):
         *,
         ordered: bool = False,
         classes: Classes = "full",
+        captures: Mapping[int | str, int] | None = None,
         ascii_case: bool = False,
     ) -> None:
-        super().__init__(pattern, budget, ordered=ordered, classes=classes)
+        super().__init__(pattern, budget, ordered=ordered, classes=classes, captures=captures)
         self.ascii_case = ascii_case
         self.group_count = 0
         self.group_names = GroupNames()
-        self.references: list[tuple[int | str, int, int]] = []
-        """(group number or name, start, end) of each back-reference."""
+        self._numbers_by_name: dict[str, list[int]] = {}
 
     # --- the element at the cursor
 
@@ -128,9 +127,12 @@ class EcmaReader(Reader):
 
     def _fold_case(self, ranges: Ranges) -> Ranges:
         """The characters that match one of `ranges` under the current flags."""
+        return self._find_case_rule()(ranges)
+
+    def _find_case_rule(self) -> CaseRule:
         if not self.flags & I:
-            return ranges
-        return ignore_case_of_ascii(ranges) if self.ascii_case else ignore_case(ranges)
+            return keep_case
+        return ignore_case_of_ascii if self.ascii_case else ignore_case
 
     @property
     def _extends_words(self) -> bool:
@@ -138,8 +140,7 @@ class EcmaReader(Reader):
         return bool(self.flags & I) and not self.ascii_case
 
     def _add_reference(self, group: int | str, start: int) -> None:
-        self.references.append((group, start, self.pos))
-        self.push(EPSILON, start, 0, 0)
+        self.push_reference(group, self._find_case_rule(), start, 0, 0)
 
     def _read_class(self, start: int, *, is_negated: bool = False) -> Ranges:
         r"""Read \d, \s, \w, \p{..}, \D, \S, \W or \P{..}; the cursor is on the letter. `is_negated`: in a ^ set."""
@@ -289,6 +290,7 @@ class EcmaReader(Reader):
         frame = Frame("group", start, self.flags)
         if not self.take("?"):
             self.group_count += 1
+            frame.number = self.group_count
         elif self.take(":"):
             pass
         elif self.text[self.pos : self.pos + 1] in ("=", "!") or self.text[self.pos : self.pos + 2] in ("<=", "<!"):
@@ -297,6 +299,7 @@ class EcmaReader(Reader):
             self.pos += 1
         elif self.take("<"):
             self.group_count += 1
+            frame.number = self.group_count
             self._define_name(self._read_name(start), start)
         else:
             return self._read_modifiers(start)
@@ -320,6 +323,7 @@ class EcmaReader(Reader):
     def _define_name(self, name: str, start: int) -> None:
         if not self.group_names.define(name):
             raise self.error(f"duplicate group name {name!r}", start, hint="give the group another name")
+        self._numbers_by_name.setdefault(name, []).append(self.group_count)
 
     def _read_name(self, start: int) -> str:
         """Read a group's name, up to and including the >. Decodes \\u escapes."""
@@ -366,6 +370,11 @@ class EcmaReader(Reader):
         for group, start, end in self.references:
             if group not in self.group_names.all_names if isinstance(group, str) else group > self.group_count:
                 raise self.error("invalid reference", start, end, hint="there is no such group")
-        if self.references:
-            _, start, end = self.references[0]
-            self.refuse_reference(start, end)
+        for group, start, end in self.references:
+            if isinstance(group, str) and len(self._numbers_by_name[group]) > 1:
+                reason = f"this back-reference is not supported: several groups have the name {group!r}"
+                self.refuse(reason, start, end, "give each group a name of its own")
+
+    def find_group_number(self, group: int | str) -> int:
+        """The number of the group to which a back-reference refers by number or name."""
+        return self._numbers_by_name[group][0] if isinstance(group, str) else group

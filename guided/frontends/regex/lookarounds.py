@@ -40,7 +40,7 @@ from .budget import Budget
 from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
 from .loops import Exits, Explorer, Situation
-from .tree import Cat, Lookaround, Or, Times, Tree, cat, contains_lookaround, make_alternation
+from .tree import TREE_NODES, Cat, Lookaround, Or, Times, Tree, cat, contains_lookaround, make_alternation
 
 __all__ = ["Continuation", "Lowering", "lower"]
 
@@ -74,7 +74,7 @@ class Lookbehind:
 
 def lower(tree: Tree, text: str, budget: Budget) -> Node:
     """The IR node of the strings that `tree` matches as a whole. `text`: the pattern, for error messages."""
-    if not isinstance(tree, (Lookaround, Cat, Or, Times)):
+    if not isinstance(tree, TREE_NODES):
         return tree
     lowering = Lowering(text, budget)
     try:
@@ -201,7 +201,7 @@ class Lowering:
         lookbehind = self._lookbehinds_by_item.get(key)
         if lookbehind is None:
             if not contains_lookaround(node.item):
-                assert not isinstance(node.item, (Lookaround, Cat, Or, Times))
+                assert not isinstance(node.item, TREE_NODES)
                 alternatives = [(self.terms.read(seq((ANY_TEXT, node.item))), ANY_STRING)]
             else:
                 exits = run(self.explore(cat([ANY_TEXT, node.item]), (0, ANY_STRING), 0))
@@ -286,6 +286,7 @@ class Lowering:
                     parts.append((node, self._restrict_to_condition(suffix, condition)))
                 result = self._join(parts)
             case _:
+                assert not isinstance(tree, TREE_NODES)
                 parts = []
                 start = self.project(context, continuation.language_bits, rest.language_bits)
                 for part, target in self.get_contexts(rest.language_bits).partition_by_context(tree, start):
@@ -323,6 +324,6 @@ class Lowering:
         language = yield self.lower_suffix(
             lookahead, self.project(context, continuation.language_bits, lookahead.language_bits)
         )
-        if not isinstance(node.item, (Lookaround, Cat, Or, Times)) and self.end_characters.is_nullable(node.item):
+        if not isinstance(node.item, TREE_NODES) and self.end_characters.is_nullable(node.item):
             language = ANY_TEXT  # "the empty string, then anything" is everything
         return exclude(suffix, language) if node.negative else conj(suffix, language)

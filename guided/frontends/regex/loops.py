@@ -32,7 +32,7 @@ from guided.ir.serial import serial
 from .algebra import alt, chars, repeat, run, seq
 from .derivatives import ANY_STRING, EMPTY_LANGUAGE, EMPTY_STRING, TooLarge, partition
 from .state_elimination import eliminate
-from .tree import Cat, Lookaround, Or, Times, Tree
+from .tree import TREE_NODES, Cat, Lookaround, Or, Times, Tree
 
 if TYPE_CHECKING:
     from .lookarounds import Continuation, Lowering
@@ -190,6 +190,7 @@ class Explorer:
                 combined_condition = self.terms.intersection((condition, lookaround_condition))
                 return [] if self.terms.is_surely_empty(combined_condition) else [make_edge(rest, combined_condition)]
             case _:
+                assert not isinstance(tree, TREE_NODES)
                 rest_context = self.lowering.project(context, continuation.language_bits, rest.language_bits)
                 return self._find_edges_of_node(tree, rest, rest_context, condition)
 

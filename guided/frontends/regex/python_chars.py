@@ -25,7 +25,7 @@ import numpy as np
 from guided.ir.ranges import Ranges, charset, complement, select, subtract
 from guided.meter import spend
 
-__all__ = ["class_ranges", "ignore_case", "plain_class"]
+__all__ = ["class_ranges", "ignore_case", "plain_class", "with_same_lower_case", "with_same_lower_case_in_ascii"]
 
 ASCII_DIGIT: Ranges = ((0x30, 0x39),)
 ASCII_SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
@@ -180,6 +180,23 @@ def ignore_case(
     matched_ranges = charset(matched_chars)
     capitals = [(code, code) for code in maps.capitals.find(matched_ranges)]
     return charset((*_remove_capitals(matched_ranges, maps), *capitals))
+
+
+def with_same_lower_case(ranges: Ranges) -> Ranges:
+    """The characters whose lower case is that of a character in `ranges`: what a back-reference matches when case is
+    ignored. Unlike a character of the pattern, it does not match other characters with the same upper case.
+    """
+    return _add_other_cases(ranges, _compute_case_maps(False))
+
+
+def with_same_lower_case_in_ascii(ranges: Ranges) -> Ranges:
+    """`with_same_lower_case` under the flag a, which leaves only ASCII letters with another case."""
+    return _add_other_cases(ranges, _compute_case_maps(True))
+
+
+def _add_other_cases(ranges: Ranges, maps: _CaseMaps) -> Ranges:
+    lower = charset((*_remove_capitals(ranges, maps), *((code, code) for code in maps.lower.find(ranges))))
+    return charset((*lower, *((code, code) for code in maps.capitals.find(lower))))
 
 
 def _remove_capitals(ranges: Ranges, maps: _CaseMaps) -> Ranges:

@@ -12,8 +12,9 @@ from functools import lru_cache
 from guided.ir.ranges import Ranges, charset, complement
 
 from .algebra import text
-from .python_chars import class_ranges, ignore_case, plain_class
+from .python_chars import class_ranges, ignore_case, plain_class, with_same_lower_case, with_same_lower_case_in_ascii
 from .reader import HEX, OCTAL, Reader
+from .tree import CaseRule, keep_case
 
 __all__ = ["A", "I", "M", "PythonCharacters", "S", "U", "X"]
 
@@ -49,6 +50,12 @@ class PythonCharacters(Reader):
                 return True
         return False
 
+    def find_case_rule(self) -> CaseRule:
+        """How a back-reference at the cursor compares characters."""
+        if not self.flags & I:
+            return keep_case
+        return with_same_lower_case_in_ascii if self.flags & A else with_same_lower_case
+
     # --- escapes
 
     def read_escaped_character(self, start: int, *, in_set: bool) -> int:
@@ -81,7 +88,7 @@ class PythonCharacters(Reader):
             elif c == "z":
                 hint = "write \\Z for the end of the text"
             elif c == "k":
-                hint = "back-references are not supported: repeat the group's pattern"
+                hint = "write \\N or (?P=name) for a back-reference"
             elif in_set:
                 hint = "this escape has no meaning inside a set"
             raise self.error(f"bad escape \\{c}", start, hint=hint)

@@ -1,9 +1,8 @@
 r"""The `python` dialect: the `str` patterns that `re` accepts. Errors show their exact location.
 
 In: the pattern. Out: a `Tree` in which flags, character sets, escapes and comments are resolved. The reader raises
-`SpecError` for exactly the patterns that the running `re` rejects, with the message of `re`. Back-references and
-conditional groups are valid but not supported (`UnsupportedError`). `re` rejects \p{..}, so the reader does, too, but
-with a hint.
+`SpecError` for exactly the patterns that the running `re` rejects, with the message of `re`. Conditional groups are
+valid but not supported (`UnsupportedError`). `re` rejects \p{..}, so the reader does, too, but with a hint.
 
 One difference: `re` turns an alternation of single characters into a set. With (?i), a bug of `re` keeps such a set
 from matching the capitals beyond U+FFFF that it lists (`python_chars.py`). Here, the alternation matches them.
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 
 from guided.ir.nodes import EPSILON
 from guided.ir.ranges import ALL_CHARS, Ranges, complement
@@ -38,8 +38,16 @@ class PythonReader(PythonCharacters):
 
     literal_run = re.compile(r"[^\\.^$|()\[{*+?]+")
 
-    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
-        super().__init__(pattern, budget, ordered=ordered, classes=classes)
+    def __init__(
+        self,
+        pattern: str,
+        budget: Budget,
+        *,
+        ordered: bool = False,
+        classes: Classes = "full",
+        captures: Mapping[int | str, int] | None = None,
+    ) -> None:
+        super().__init__(pattern, budget, ordered=ordered, classes=classes, captures=captures)
         self.group_widths: list[tuple[int, int] | None] = [None]  # by group number; None while the group is open
         self.group_numbers: dict[str, int] = {}  # by name
         self.pending_groups: dict[int, tuple[int, int]] = {}  # groups that a conditional refers to before they open
@@ -123,8 +131,7 @@ class PythonReader(PythonCharacters):
         if width is None:
             raise self.error("cannot refer to an open group", start, hint="refer to a group after its )")
         self._check_lookbehind_reference(group, start)
-        self.refuse_reference(start, self.pos)
-        self.push(EPSILON, start, *width)
+        self.push_reference(group, self.find_case_rule(), start, *width)
 
     def _check_lookbehind_reference(self, group: int, start: int) -> None:
         """Check a reference inside a lookbehind. Like `re`, allow only groups that precede the outermost lookbehind."""

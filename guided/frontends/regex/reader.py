@@ -3,7 +3,8 @@ show their location.
 
 In: a pattern. Out: a `Tree`. Open groups are kept on an explicit stack, so nesting costs only memory, and
 `Limits.depth` bounds it. One pass takes linear time. A pattern with atomic groups or possessive quantifiers is read a
-second time, keeping the order of preference.
+second time, keeping the order of preference. A pattern with back-references is read a second time, keeping the groups
+to which they refer.
 
 A part that is valid but not supported is reported only at the end, because a syntax error elsewhere is more important.
 
@@ -17,7 +18,7 @@ use all word characters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -29,9 +30,9 @@ from guided.ir.serial import ByIdentity
 from .algebra import chars, text
 from .atomic import lower_atomic_group
 from .budget import Budget
-from .tree import Tree, cat, make_alternation, make_lookaround, make_repetition
+from .tree import Captured, CaseRule, Reference, Tree, cat, make_alternation, make_lookaround, make_repetition
 
-__all__ = ["DIGITS", "HEX", "OCTAL", "Classes", "Frame", "NeedsOrder", "Piece", "Reader"]
+__all__ = ["DIGITS", "HEX", "OCTAL", "Classes", "Frame", "NeedsCaptures", "NeedsOrder", "Piece", "Reader"]
 
 Classes: TypeAlias = Literal["full", "plain"]
 
@@ -42,6 +43,17 @@ _MAX_COUNT = (1 << 31) - 1
 
 class NeedsOrder(Exception):
     """The pattern must be read again, keeping the order of preference."""
+
+
+class NeedsCaptures(Exception):
+    """The pattern has back-references and must be read again, keeping the groups to which they refer.
+
+    `groups`: the number or name in each back-reference -> the number of its group.
+    """
+
+    def __init__(self, groups: Mapping[int | str, int]) -> None:
+        super().__init__(groups)
+        self.groups = groups
 
 
 @dataclass(slots=True)
@@ -84,7 +96,15 @@ class Reader:
     """Matches a run of characters that stand for themselves."""
     flags = 0
 
-    def __init__(self, pattern: str, budget: Budget, *, ordered: bool = False, classes: Classes = "full") -> None:
+    def __init__(
+        self,
+        pattern: str,
+        budget: Budget,
+        *,
+        ordered: bool = False,
+        classes: Classes = "full",
+        captures: Mapping[int | str, int] | None = None,
+    ) -> None:
         limits = budget.limits
         if len(pattern) > limits.spec_length:
             raise LimitExceeded("spec_length", len(pattern), limits.spec_length)
@@ -94,6 +114,10 @@ class Reader:
         self.unsupported_error: UnsupportedError | None = None
         self._counted_sets: ByIdentity[Ranges, None] = ByIdentity()
         self.boundaries: dict[tuple[str, int], Tree] = {}
+        self.references: list[tuple[int | str, int, int]] = []
+        """(group number or name, start, end) of each back-reference."""
+        self._captures = captures
+        self._captured_numbers = frozenset(captures.values() if captures else ())
 
     # --- errors
 
@@ -108,11 +132,6 @@ class Reader:
             self.unsupported_error = UnsupportedError(
                 reason, pointer=f"offset {start}", hint=hint, text=self.text, span=(start, end)
             )
-
-    def refuse_reference(self, start: int, end: int) -> None:
-        """Record that a back-reference is not supported."""
-        reason = "back-references are not supported: the language is not regular"
-        self.refuse(reason, start, end, "repeat the group's pattern, or list the possible strings as alternatives")
 
     # --- the cursor
 
@@ -199,6 +218,16 @@ class Reader:
         else:
             self.push(tree, start, 0, 0, "anchor")
 
+    def push_reference(self, group: int | str, case_rule: CaseRule, start: int, low: int, high: int) -> None:
+        """Add a back-reference that ends at the cursor. `group`: its number or name."""
+        self.references.append((group, start, self.pos))
+        if self.ordered:
+            hint = "repeat the group's pattern, or list the possible strings as alternatives"
+            reason = "back-references are not supported where the order of attempts matters"
+            self.refuse(f"{reason}, as in atomic groups and terminals", start, self.pos, hint)
+        tree = EPSILON if self._captures is None else Reference(self._captures[group], case_rule, (start, self.pos))
+        self.push(tree, start, low, high)
+
     # --- groups
 
     def open_group(self, frame: Frame) -> None:
@@ -236,6 +265,8 @@ class Reader:
             self.push(self.resolve_atomic_group(tree, span), frame.start, low, high, "group")
         else:
             self.record_group(frame, low, high)
+            if frame.number in self._captured_numbers:
+                tree = Captured(frame.number, tree, span)
             self.push(tree, frame.start, low, high, "group")
         self.flags = frame.flags
 
@@ -278,7 +309,12 @@ class Reader:
     # --- the loop
 
     def read(self) -> Tree:
-        """Read the whole pattern."""
+        """Read the whole pattern.
+
+        Raises:
+            SpecError: it is not valid. UnsupportedError: a part of it is not supported. NeedsOrder, NeedsCaptures: it
+                must be read again with `ordered`, or with `captures`.
+        """
         while self.pos < len(self.text):
             c = self.text[self.pos]
             if c == "|":
@@ -301,11 +337,18 @@ class Reader:
         self.check_end()
         if self.unsupported_error is not None:
             raise self.unsupported_error
+        if self.references and self._captures is None:
+            raise NeedsCaptures({group: self.find_group_number(group) for group, _, _ in self.references})
         return tree
 
     def read_element(self, c: str) -> None:
         """Read one element at the cursor, which is on `c`. Each dialect defines this."""
         raise NotImplementedError
+
+    def find_group_number(self, group: int | str) -> int:
+        """The number of the group to which a back-reference refers by number or name."""
+        assert isinstance(group, int)
+        return group
 
     def check_end(self) -> None:
         """Run the checks that need the whole pattern."""

@@ -1,25 +1,27 @@
-"""The syntax tree of a regex: IR nodes for the parts that mean the same in every context, and four other kinds of nodes
-above them.
+"""The syntax tree of a regex: IR nodes for the parts that mean the same in every context, and other nodes above them.
 
 The readers resolve flags, character classes and kinds of groups, so only these nodes remain:
 
 - an IR node: a part whose language does not depend on its context
 - `Lookaround`: (?=..) (?!..) (?<=..) (?<!..). Anchors and word boundaries are lookarounds of one character.
-- `Cat`, `Or`, `Times`: concatenation, alternation and repetition of parts, at least one of which contains a lookaround
+- `Cat`, `Or`, `Times`: concatenation, alternation and repetition of parts, at least one of which is not an IR node
+- `Captured` and `Reference`: a group, and a back-reference to it. They are only in the trees of patterns with
+  back-references, and `back_references.py` replaces them.
 
 With `ordered=True`, `Or` and `Times` are also used for parts without lookarounds, because the meaning of an atomic
 group depends on the order in which a backtracking matcher tries its alternatives. `erase_order` turns them back into
 IR.
 
-The four kinds store properties of their subtrees: `one_char` (all lookaheads test only one character, and all
-lookbehinds contain no lookarounds) and, except in `Lookaround`, `has_lookaround`. Trees are compared by identity.
+`Lookaround`, `Cat`, `Or` and `Times` store properties of their subtrees: `one_char` (all lookaheads test only one
+character, and all lookbehinds contain no lookarounds) and, except in `Lookaround`, `has_lookaround`. Both ignore the
+contents of `Captured`. Trees are compared by identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from guided.ir.nodes import EMPTY, EPSILON, Alt, Node
 from guided.ir.ranges import ALL_CHARS, Ranges, complement
@@ -28,15 +30,20 @@ from guided.ir.serial import Numbered, serial
 from .algebra import alt, as_chars, chars, repeat, run, seq
 
 __all__ = [
+    "TREE_NODES",
+    "Captured",
+    "CaseRule",
     "Cat",
     "Lookaround",
     "Or",
+    "Reference",
     "Times",
     "Tree",
     "cat",
     "contains_lookaround",
     "erase_order",
     "is_ir_node",
+    "keep_case",
     "line_end",
     "line_start",
     "make_alternation",
@@ -47,6 +54,13 @@ __all__ = [
 ]
 
 Span: TypeAlias = tuple[int, int]
+CaseRule: TypeAlias = Callable[[Ranges], Ranges]
+"""Adds to a set the characters that match one of its characters. Matching is an equivalence relation."""
+
+
+def keep_case(ranges: Ranges) -> Ranges:
+    """The `CaseRule` that does not ignore case."""
+    return ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,13 +105,34 @@ class Times(Numbered):
     has_lookaround: bool
 
 
-Tree: TypeAlias = "Node | Lookaround | Cat | Or | Times"
-_TREE_NODES = (Lookaround, Cat, Or, Times)
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured(Numbered):
+    """A group to which back-references refer."""
+
+    number: int
+    item: Tree
+    span: Span
+    one_char: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference(Numbered):
+    """A back-reference: the text that group `number` matched last. `case_rule` is applied to each character."""
+
+    number: int
+    case_rule: CaseRule
+    span: Span
+    one_char: ClassVar[bool] = True
+
+
+Tree: TypeAlias = "Node | Lookaround | Cat | Or | Times | Captured | Reference"
+TREE_NODES = (Lookaround, Cat, Or, Times, Captured, Reference)
+"""All kinds of trees that are not IR nodes."""
 
 
 def is_ir_node(tree: Tree) -> bool:
     """Whether `tree` is an IR node."""
-    return not isinstance(tree, _TREE_NODES)
+    return not isinstance(tree, TREE_NODES)
 
 
 def contains_lookaround(tree: Tree) -> bool:
@@ -107,7 +142,7 @@ def contains_lookaround(tree: Tree) -> bool:
 
 def _combine_flags(items: Sequence[Tree]) -> tuple[bool, bool]:
     """`one_char` and `has_lookaround` of a tree with these items."""
-    subtrees = [item for item in items if isinstance(item, _TREE_NODES)]
+    subtrees = [item for item in items if isinstance(item, TREE_NODES)]
     return (
         all(item.one_char for item in subtrees),
         any(contains_lookaround(item) for item in subtrees),
@@ -130,7 +165,7 @@ def cat(items: Sequence[Tree]) -> Tree:
     ir_nodes: list[Node] = []
     for item in items:
         for part in item.items if isinstance(item, Cat) and len(item.items) <= 16 else (item,):
-            if isinstance(part, _TREE_NODES):
+            if isinstance(part, TREE_NODES):
                 if ir_nodes:
                     parts.append(seq(ir_nodes))
                     ir_nodes = []
@@ -151,10 +186,10 @@ def make_alternation(branches: Sequence[Tree], *, ordered: bool = False) -> Tree
     """Alternation."""
     if len(branches) == 1:
         return branches[0]
-    ir_nodes = [branch for branch in branches if not isinstance(branch, _TREE_NODES)]
+    ir_nodes = [branch for branch in branches if not isinstance(branch, TREE_NODES)]
     if ordered or len(ir_nodes) < len(branches):
         if not ordered and ir_nodes:
-            subtrees = [branch for branch in branches if isinstance(branch, _TREE_NODES)]
+            subtrees = [branch for branch in branches if isinstance(branch, TREE_NODES)]
             branches = [*subtrees, alt(ir_nodes)]
         return Or(tuple(branches), *_combine_flags(branches))
     return alt(ir_nodes)
@@ -166,7 +201,7 @@ def make_repetition(item: Tree, low: int, high: int | None, *, lazy: bool, span:
         return EPSILON
     if low == 1 and high == 1:
         return item
-    if not isinstance(item, _TREE_NODES) and not ordered:
+    if not isinstance(item, TREE_NODES) and not ordered:
         return repeat(item, low, high)
     if isinstance(item, Times) and item.max is None and item.min <= 1 and not ordered:
         return make_repetition(item.item, item.min * low, None, lazy=lazy, span=span)
@@ -180,7 +215,7 @@ def erase_order(tree: Tree, *, skip_lookarounds: bool = False) -> Tree:
     results: dict[int, Tree] = {}  # atomic groups use the same part several times
 
     def visit(tree: Tree) -> Generator[Any, Any, Tree]:
-        if not isinstance(tree, _TREE_NODES):
+        if not isinstance(tree, TREE_NODES):
             return tree
         if serial(tree) in results:
             return results[serial(tree)]
@@ -193,6 +228,7 @@ def erase_order(tree: Tree, *, skip_lookarounds: bool = False) -> Tree:
         elif isinstance(tree, Times):
             result = make_repetition((yield visit(tree.item)), tree.min, tree.max, lazy=False, span=tree.span)
         else:
+            assert isinstance(tree, (Cat, Or))
             items = []
             for part in tree.items:
                 items.append((yield visit(part)))
