@@ -5,22 +5,27 @@
 namespace guided {
 
 std::shared_ptr<const TokenGroups> BudgetMasks::groups(const Thread& partial, TokenTable& table) {
+  auto charged = [&](TokenGroups&& groups) {
+    for (const TokenGroup& g : groups) arena_.charge(g.tokens.bytes());
+    return std::make_shared<const TokenGroups>(std::move(groups));
+  };
+  if (table.overflow) return charged(group_tokens(arena_.state_of_thread(partial)));
+  Thread table_thread = masks_.table_thread(partial);
+  auto group_staying = [&] {
+    return separate_leaving(group_tokens(arena_.state_of_thread(table_thread)), table, masks_.vocabulary().words);
+  };
   // Near a bound of the count, tokens that count equally many iterations may have passed different guards. Tables do
-  // not distinguish these tokens, so this thread gets its own groups.
+  // not distinguish these tokens, so each such count has groups of its own.
   const Rule& rule = arena_.grammar().rule_at(partial.pos);
-  const bool is_near_bound =
-      table.is_relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.max_count > rule.max));
-  if (is_near_bound || table.overflow) {
-    auto own_groups = std::make_shared<const TokenGroups>(group_tokens(arena_.state_of_thread(partial)));
-    for (const TokenGroup& g : *own_groups) arena_.charge(g.tokens.bytes());
-    return own_groups;
+  if (table.is_relative && (partial.reg < rule.min || (rule.max >= 0 && partial.reg + table.max_count > rule.max))) {
+    std::shared_ptr<const TokenGroups>& out = groups_near_bounds_[{&table, partial.pos, partial.reg}];
+    table_thread.reg = partial.reg;
+    table_thread.ret = kTop;
+    if (!out) out = charged(group_staying());
+    return out;
   }
   std::lock_guard<std::mutex> lock(table.groups_mutex);
-  if (!table.groups) {
-    TokenGroups token_groups = group_tokens(arena_.state_of_thread(masks_.table_thread(partial)));
-    table.groups = std::make_shared<const TokenGroups>(
-        separate_leaving(std::move(token_groups), table, masks_.vocabulary().words));
-  }
+  if (!table.groups) table.groups = std::make_shared<const TokenGroups>(group_staying());
   return table.groups;
 }
 

@@ -87,6 +87,8 @@ class BudgetMasks {
   Arena& arena_;
   CompletionFinder& completions_;
   std::unordered_map<Thread, Outlook, ThreadHash> outlooks_;
+  // By table, position and count.
+  std::map<std::tuple<const TokenTable*, int32_t, int32_t>, std::shared_ptr<const TokenGroups>> groups_near_bounds_;
   // By table, since it contains only tokens that some caller can read on; then by thread.
   std::unordered_map<const TokenTable*, std::unordered_map<Thread, Bound, ThreadHash>> bounds_;
   std::unordered_map<int32_t, int64_t> text_bytes_;  // by configuration
