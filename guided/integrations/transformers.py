@@ -21,17 +21,18 @@ both.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Unpack
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import LogitsProcessor
 
 from guided.errors import GuidedError
-from guided.integrations.rows import Row, RowMatchers, warn_of_dead_row
+from guided.integrations.generation import Ids
+from guided.integrations.rows import Row, RowMasks, RowMatchers, warn_of_dead_row
 from guided.integrations.sequence_mask import check_width, compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
@@ -114,11 +115,12 @@ class GuidedLogitsProcessor(LogitsProcessor):
             RowMatchers, grammars, max_new_tokens, spelling_or_none(canonical, compiler.vocabulary)
         )
         self._matchers_by_width = {self.vocabulary.size: self._make_matchers()}
+        self._lock = threading.Lock()
 
     def reset(self) -> None:
         """Forget the rows, so that the next call begins a new generation.
 
-        This is needed only if a prompt consists of the previous prompt and a part of its answer; see rows.py.
+        This is needed only if a prompt consists of an earlier prompt and a part of its answer; see rows.py.
         """
         self._matchers_by_width.clear()
 
@@ -130,46 +132,44 @@ class GuidedLogitsProcessor(LogitsProcessor):
             scores: float (rows, vocabulary).
 
         Raises:
-            GuidedError: the model and the tokenizer do not match, the number of rows does not fit the constraints, or
-                other processors forbid all tokens that a constraint allows.
+            GuidedError: the model and the tokenizer do not match, the number of rows does not fit the constraints, the
+                rows continue a generation that is no longer kept, or other processors forbid all tokens that a
+                constraint allows.
         """
         width = scores.shape[-1]
         check_width(width, self.vocabulary)
         # An assistant with logits of a different width may have a different tokenizer, so its rows are kept separate.
-        if width not in self._matchers_by_width:
-            self._matchers_by_width[width] = self._make_matchers()
-        matchers = self._matchers_by_width[width]
-        rows = matchers.follow(input_ids.cpu().numpy())
-        bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
-        if constrained_rows := matchers.fill(bitmask):
+        with self._lock:
+            if width not in self._matchers_by_width:
+                self._matchers_by_width[width] = self._make_matchers()
+            matchers = self._matchers_by_width[width]
+        masks = matchers.mask_rows(input_ids.cpu().numpy())
+        if masks.constrained_rows:
             scores = scores.clone()  # `generate` may return the original tensor as the raw logits
-            indices = None if len(constrained_rows) == len(rows) else constrained_rows
-            apply_token_bitmask_inplace(scores, bitmask, indices)
-            restore_end_tokens(matchers, constrained_rows, bitmask, scores)
+            has_free_rows = len(masks.constrained_rows) < len(masks.rows)
+            apply_token_bitmask_inplace(scores, masks.bitmask, masks.constrained_rows if has_free_rows else None)
+            restore_end_tokens(masks, scores)
         return scores
 
 
-def restore_end_tokens(
-    matchers: RowMatchers, constrained_rows: list[int], bitmask: npt.NDArray[np.int32], scores: torch.Tensor
-) -> None:
+def restore_end_tokens(masks: RowMasks, scores: torch.Tensor) -> None:
     """Let a row end if its constraint allows only end tokens, but another processor has forbidden them.
 
     If all scores were -inf, `generate` would choose token 0.
 
     Args:
-        constrained_rows: the rows that have a constraint.
-        bitmask: the masks of the constraints.
+        masks: the masks of the constraints.
         scores: the masked scores, float (rows, vocabulary), changed in place.
 
     Raises:
         GuidedError: in all rows of a prompt, the constraint allows other tokens, but other processors forbid them.
     """
-    blocked_rows = rows_without_tokens(constrained_rows, bitmask, scores)
-    for row in [row for row in blocked_rows if matchers.allows_only_ends(bitmask[row])]:
-        scores[row, allowed_tokens(bitmask, row)] = _END_TOKEN_SCORE
+    blocked_rows = rows_without_tokens(masks.constrained_rows, masks.bitmask, scores)
+    for row in [row for row in blocked_rows if masks.allows_only_ends(row)]:
+        scores[row, allowed_tokens(masks.bitmask, row)] = _END_TOKEN_SCORE
         blocked_rows.remove(row)
     for row in blocked_rows:
-        if set(matchers.rows_with_same_prompt(row)).issubset(
+        if set(masks.rows_with_same_prompt(row)).issubset(
             blocked_rows
         ):  # otherwise, the row is a beam, and other beams continue
             raise GuidedError(
@@ -185,18 +185,18 @@ def prefix_allowed_tokens_fn(
 
     Prefer `GuidedLogitsProcessor`. This function has no budget, does not see what other options of `generate` forbid
     (such as `min_new_tokens`), and keeps all rows of a generation in memory. Its lists of ids are slower than masks. Do
-    not combine it with an assistant that has its own tokenizer.
+    not combine it with an assistant that has its own tokenizer. Each thread has its own generation.
 
     Warns:
         RuntimeWarning: a row has a token that the constraint does not allow. The row ends there.
     """
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
-    bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
-    # batch id -> its prompt, and its rows by the ids after the prompt
-    generations: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}
+    of_thread = threading.local()
 
-    def find_row(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
+    def find_row(batch_id: int, ids: Ids) -> Row:
+        # batch id -> its prompt, and its rows by the ids after the prompt
+        generations: dict[int, tuple[Ids, dict[bytes, Row]]] = of_thread.__dict__.setdefault("generations", {})
         prompt, rows = generations.get(batch_id, (ids, {}))
         if np.array_equal(ids[: len(prompt)], prompt):
             output_ids = ids[len(prompt) :]
@@ -206,7 +206,7 @@ def prefix_allowed_tokens_fn(
                 row = rows[output_ids.tobytes()] = parent_row.fork()
                 row.read(output_ids[-1:].tolist())
                 return row
-        row = Row(None if grammar is None else GrammarMatcher(grammar))
+        row = Row.at_prompt(None if grammar is None else GrammarMatcher(grammar))
         generations[batch_id] = (ids, {b"": row})
         return row
 
@@ -217,6 +217,7 @@ def prefix_allowed_tokens_fn(
         if row.is_dead:
             warn_of_dead_row(batch_id)
             return sorted(compiler.vocabulary.eos_token_ids)
+        bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
         row.matcher.fill_next_token_bitmask(bitmask)
         return allowed_tokens(bitmask)
 
