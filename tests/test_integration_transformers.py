@@ -326,6 +326,15 @@ def test_where_others_forbid_all_that_is_allowed_there_is_an_error(tokenizer, mo
             )
 
 
+def test_a_forced_end_token_takes_the_last_token_of_an_answer(tokenizer, model):
+    options = {"max_new_tokens": 6, "do_sample": False}
+    processor = GuidedLogitsProcessor("[ab]{6}", tokenizer, max_new_tokens=6)
+    with pytest.raises(guided.GuidedError, match="forced_eos_token_id, forbids each token"):
+        ask(tokenizer, model, ["x"], processor, forced_eos_token_id=tokenizer.eos_token_id, **options)
+    found = ask(tokenizer, model, ["x"], processor, forced_eos_token_id=None, **options)
+    assert re.fullmatch("[ab]{6}", found[0])
+
+
 @pytest.mark.parametrize("how", [{"do_sample": False}, {"do_sample": True}, {"num_beams": 3}])
 def test_a_row_of_a_batch_that_others_leave_without_tokens_is_an_error(tokenizer, model, how):
     """Also if not all prompts with one constraint are affected: only the first one contains the pairs `ac` and `bc`."""
