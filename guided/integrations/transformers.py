@@ -173,8 +173,9 @@ def restore_end_tokens(masks: RowMasks, scores: torch.Tensor) -> None:
             blocked_rows
         ):  # otherwise, the row is a beam, and other beams continue
             raise GuidedError(
-                f"another processor, or an option of generate such as bad_words_ids, suppress_tokens, "
-                f"no_repeat_ngram_size or forced_eos_token_id, forbids each token that the constraint of row {row} allows: leave it out"
+                "another processor, or an option of generate such as bad_words_ids, suppress_tokens, "
+                "no_repeat_ngram_size or forced_eos_token_id, forbids each token that the constraint of row "
+                f"{row} allows: leave it out"
             )
 
 
