@@ -112,6 +112,29 @@ def test_an_output_is_complete_within_its_budget():
         made("a{9}", max_tokens=3).get_next_logit_mask()
 
 
+def test_tokens_before_the_trigger_count_towards_the_budget():
+    rng = random.Random(4)
+    for most in (8, 12):
+        filter = made("a[0-9]*b", trigger_token=TRIGGER, max_tokens=most)
+        for _ in range(20):
+            filter.attach(JOB)
+            filter.reset()
+            filter.is_active = False
+            ids, _ = write(filter, rng, most + 1)
+            text = bytes(id for id in ids if id != END).decode()
+            before, _, answer = text.partition("!")
+            if len(before) + 3 <= most:
+                assert re.fullmatch("a[0-9]*b", answer) and len(text) <= most, text
+            assert re.fullmatch("(a[0-9]*b?)?", answer)
+
+
+def test_a_late_trigger_leaves_the_constraint():
+    filter = made("a{3}", trigger_token=TRIGGER, max_tokens=4)
+    for token in b"??!a":
+        filter.feed(token)
+    assert allowed(filter) == {ord("a")}
+
+
 def test_error_messages(monkeypatch):
     with pytest.raises(guided.GuidedError, match="token 122 is not allowed"):
         made("ab").feed(ord("z"))

@@ -52,6 +52,39 @@ def test_the_next_completion_begins_anew():
         prompt += text.encode() + b" and "
 
 
+@pytest.mark.parametrize("length", range(6))
+def test_prompts_that_continue_the_previous_answer(length):
+    """Its first characters begin a new completion. With the whole answer and one more token, `reset` is needed."""
+    processor, rng = GuidedLogitsProcessor("[ab]{4}x*", VOCABULARY, max_tokens=6), random.Random(6)
+    text = write(processor, b"x", 6, rng)
+    if length > len(text) - 2:
+        processor.reset()
+    answer = write(processor, b"x" + (text + "xxx")[:length].encode(), 6, rng)
+    assert re.fullmatch("[ab]{4}x*", answer)
+
+
+def test_completions_of_several_prompts_at_a_time_are_reported():
+    """llama-cpp-python ignores errors of a processor, so the text ends."""
+    processor, scores = GuidedLogitsProcessor("[ab]{3}", VOCABULARY), np.zeros(257, np.single)
+    for prompt in ([1], [2]):
+        processor(np.array(prompt, np.intc), scores)
+    with pytest.warns(RuntimeWarning, match="create a processor for each sequence"):
+        masked = processor(np.array([1, ord("a")], np.intc), scores)
+    assert np.flatnonzero(np.isfinite(masked)).tolist() == [256]
+
+
+@pytest.mark.parametrize(("most", "context"), [(None, 30), (40, 30), (12, 300)])
+def test_the_context_limits_the_completion(monkeypatch, most, context):
+    """llama-cpp-python ends a text at the end of its context."""
+    monkeypatch.setattr("guided.integrations.llama_cpp.vocabulary_of", lambda llama: VOCABULARY)
+    processor = GuidedLogitsProcessor(SCHEMA, SimpleNamespace(n_ctx=lambda: context), max_tokens=most)
+    rng = random.Random(3)
+    for number in range(20):
+        prompt = b"prompt %d" % number
+        limit = min(context - len(prompt), most or context)
+        jsonschema.validate(json.loads(write(processor, prompt, limit, rng)), SCHEMA)
+
+
 def test_canonical_masks_admit_what_the_tokenizer_writes():
     vocabulary = huggingface([(b"a", b"b")])
     for canonical, allowed in ((False, [ord("a"), 256]), (True, [256])):

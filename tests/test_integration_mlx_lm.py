@@ -101,6 +101,13 @@ def test_prompts_may_begin_with_earlier_prompts_and_answers(mx):
         seen = [*seen[-9:], prompt, prompt + answer.encode() + b"."]
 
 
+def test_a_prompt_that_ends_within_the_previous_answer_needs_a_reset(mx):
+    processor, rng = GuidedLogitsProcessor("[0-9]{3}", VOCABULARY, max_tokens=4), random.Random(7)
+    answer = steps(mx, processor, b"a", 4, rng, prefill=False)
+    processor.reset()
+    assert re.fullmatch("[0-9]{3}", steps(mx, processor, b"a" + answer[:2].encode(), 4, rng, prefill=False))
+
+
 def test_error_messages(mx):
     processor = GuidedLogitsProcessor("ab", VOCABULARY)
     with pytest.raises(guided.GuidedError, match="belongs to another model"):

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import jsonschema
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 import guided  # noqa: E402
-from guided.integrations.rows import RowMatchers  # noqa: E402
 from guided.integrations.transformers import (  # noqa: E402
     GuidedLogitsProcessor,
     prefix_allowed_tokens_fn,
@@ -145,6 +144,39 @@ def test_an_answer_that_is_continued_needs_a_reset(tokenizer, model):
     assert re.fullmatch(
         "[ab]{5}", ask(tokenizer, model, ["x" + text[:2]], processor, max_new_tokens=6, do_sample=False)[0]
     )
+
+
+@pytest.mark.parametrize("make", [GuidedLogitsProcessor, prefix_allowed_tokens_fn])
+def test_threads_share_a_processor(tokenizer, model, make):
+    shared = make("[ab]{2}[cd]{6}[ef]{2}", tokenizer)
+    option = {"logits_processor": [shared]} if make is GuidedLogitsProcessor else {"prefix_allowed_tokens_fn": shared}
+
+    def write(prompt):
+        inputs = tokenizer([prompt], return_tensors="pt")
+        return texts(tokenizer, model.generate(**inputs, **option, max_new_tokens=11, do_sample=True), inputs)
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(write, ["x", "x", "say", "tell me", "x", "tell"] * 3):
+            assert re.fullmatch("[ab]{2}[cd]{6}[ef]{2}", found[0])
+
+
+@pytest.mark.parametrize("constraint", ["[ab]{2}[cd]{3}", ("[ab]{2}[cd]{3}", "[ef]{2}[gh]{3}")])
+def test_groups_of_beams(tokenizer, constraint):
+    """Diverse beam search calls the processor for each group of beams in turn, with the rows of this group."""
+    processor, vocabulary = GuidedLogitsProcessor(constraint, tokenizer), vocabulary_of(tokenizer)
+    prompts = tokenizer(["abc", "d"], return_tensors="pt", padding=True)["input_ids"]
+    groups = [prompts.repeat_interleave(2, 0) for _ in range(3)]
+    torch.manual_seed(2)
+    for _ in range(6):
+        for number, ids in enumerate(groups):
+            scores = processor(ids, torch.randn(4, vocabulary.size))
+            tokens = torch.distributions.Categorical(logits=scores).sample()
+            order = torch.tensor([0, 0, 2, 3]) if torch.rand(1) < 0.5 else torch.tensor([1, 0, 3, 2])
+            groups[number] = torch.cat([ids[order], tokens[order, None]], 1)
+    patterns = constraint if isinstance(constraint, tuple) else (constraint,) * 2
+    for ids in groups:
+        found = tokenizer.batch_decode(ids[:, prompts.shape[1] :], skip_special_tokens=True)
+        assert all(re.fullmatch(patterns[row // 2], text) for row, text in enumerate(found)), found
 
 
 def test_a_static_cache(tokenizer, model):
@@ -294,6 +326,15 @@ def test_where_others_forbid_all_that_is_allowed_there_is_an_error(tokenizer, mo
             )
 
 
+def test_a_forced_end_token_takes_the_last_token_of_an_answer(tokenizer, model):
+    options = {"max_new_tokens": 6, "do_sample": False}
+    processor = GuidedLogitsProcessor("[ab]{6}", tokenizer, max_new_tokens=6)
+    with pytest.raises(guided.GuidedError, match="forced_eos_token_id, forbids each token"):
+        ask(tokenizer, model, ["x"], processor, forced_eos_token_id=tokenizer.eos_token_id, **options)
+    found = ask(tokenizer, model, ["x"], processor, forced_eos_token_id=None, **options)
+    assert re.fullmatch("[ab]{6}", found[0])
+
+
 @pytest.mark.parametrize("how", [{"do_sample": False}, {"do_sample": True}, {"num_beams": 3}])
 def test_a_row_of_a_batch_that_others_leave_without_tokens_is_an_error(tokenizer, model, how):
     """Also if not all prompts with one constraint are affected: only the first one contains the pairs `ac` and `bc`."""
@@ -310,22 +351,6 @@ def test_beams_of_a_batch_take_the_ways_that_are_left(tokenizer, model):
     found = ask(tokenizer, model, ["ac", "x", "x"], processor, **options)
     assert found[0] == "bd"
     assert all(text in ("ac", "bd") for text in found)
-
-
-def test_rows_of_a_prompt_are_neighbours_that_begin_alike(tokenizer):
-    grammar = guided.GrammarCompiler(vocabulary_of(tokenizer)).compile_regex("[ab]*")
-    ids = np.array([[1, 2], [1, 2], [1, 3], [1, 2], [1, 2]])
-    for grammars, rows, expected in (
-        ([grammar], ids, [(0, 2), (0, 2), (2, 3), (3, 5), (3, 5)]),
-        ([grammar] * 2, ids[[0, 1, 1, 2]], [(0, 2), (0, 2), (2, 3), (3, 4)]),
-        ([grammar, None], ids[[0, 0, 0, 0]], [(0, 2), (0, 2), (2, 4), (2, 4)]),
-        ([grammar], ids[:1], [(0, 1)]),
-    ):
-        matchers = RowMatchers(grammars)
-        matchers.follow(rows)
-        assert [matchers.rows_with_same_prompt(number) for number in range(len(rows))] == [
-            range(*pair) for pair in expected
-        ]
 
 
 def test_canonical_answers_are_what_the_tokenizer_writes(tokenizer, model):
@@ -383,58 +408,3 @@ def test_the_first_token_that_a_row_allows():
         for ids in [[0], [size - 1], *(rng.sample(range(size), rng.randint(1, size)) for _ in range(20))]:
             assert first_allowed(row_of(size, ids)) == min(ids)
         assert first_allowed(row_of(size, [])) == -1
-
-
-def test_rows_are_found_whatever_becomes_of_them(tokenizer):
-    """Rows that are copied, dropped, cut and continued at random have the state that replaying their tokens gives."""
-    import random
-
-    import numpy as np
-
-    vocabulary = vocabulary_of(tokenizer)
-    grammar = guided.GrammarCompiler(vocabulary).compile_regex("([ab]{2}c|b[ab]*d){2,40}")
-    rng = random.Random(3)
-    for _ in range(30):
-        rows = RowMatchers([grammar, None])
-        prompt = [[rng.randrange(50) for _ in range(3)] for _ in range(2)]
-        ids = np.array([prompt[0]] * 3 + [prompt[1]] * 3)
-        rows.follow(ids)
-        for _ in range(25):
-            if rng.random() < 0.2 and ids.shape[1] > 5:
-                ids = ids[:, : rng.randrange(4, ids.shape[1])]  # rolled back
-                found = rows.follow(ids)
-            else:
-                order = [rng.randrange(3) for _ in range(3)] + [3 + rng.randrange(3) for _ in range(3)]
-                if rng.random() < 0.5:
-                    order = list(range(6))
-                mask = guided.allocate_token_bitmask(1, vocabulary.size)
-                new = []
-                for at in order:
-                    if at >= 3:
-                        new.append(rng.randrange(50))
-                        continue
-                    twin = replay(grammar, ids[at, 3:])
-                    twin.fill_next_token_bitmask(mask)
-                    new.append(rng.choice(guided.allowed_tokens(mask)))
-                ids = np.concatenate([ids[order], np.array(new)[:, None]], 1)
-                found = rows.follow(ids)
-            for own, row in zip(ids, found, strict=True):
-                assert row.output_length == ids.shape[1] - 3
-                assert (row.matcher is None) == (own[:3].tolist() == prompt[1])
-                if row.matcher is not None:
-                    assert not row.is_dead and state(row.matcher, vocabulary) == state(
-                        replay(grammar, own[3:]), vocabulary
-                    )
-
-
-def replay(grammar, tokens):
-    matcher = guided.GrammarMatcher(grammar)
-    for token in tokens:
-        assert matcher.is_terminated() or matcher.accept_token(int(token))
-    return matcher
-
-
-def state(matcher, vocabulary):
-    mask = guided.allocate_token_bitmask(1, vocabulary.size)
-    matcher.fill_next_token_bitmask(mask)
-    return guided.allowed_tokens(mask), matcher.is_terminated(), matcher.min_tokens_to_finish()

@@ -29,7 +29,7 @@ OF_TEXTS = {
 }  # fmt: skip
 OF_CONVERSATIONS = {
     "modalities": ["text"], "verbosity": "medium", "store": False, "metadata": {}, "service_tier": "auto", "tools": [],
-    "tool_choice": "auto", "parallel_tool_calls": True, "functions": [], "function_call": "none", "logprobs": False,
+    "tool_choice": "auto", "parallel_tool_calls": False, "functions": [], "function_call": "none", "logprobs": False,
     "top_logprobs": 0, "echo": False, "add_generation_prompt": True, "continue_final_message": False,
     "add_special_tokens": False, "documents": [], "mm_processor_kwargs": {}, "prompt_cache_key": "k",
     "prompt_cache_retention": "24h", "safety_identifier": "s", "response_format": {"type": "text"},
@@ -88,7 +88,6 @@ def test_every_field_of_openais_client_may_be_null():
         ({"best_of": 2}, "best_of", "unknown field"),
         ({"max_tokens": 5, "max_completion_tokens": 6}, None, "max_tokens=5 and max_completion_tokens=6 contradict"),
         ({"top_logprobs": 1}, None, "requires logprobs=true"),
-        ({"parallel_tool_calls": False}, None, "requires tools"),
         ({"reasoning_effort": "high"}, "reasoning_effort", "limited by max_tokens"),
     ],
 )

@@ -290,7 +290,6 @@ def tool(name="f", schema=None, **more):
         ({"tools": [tool()], "functions": [{"name": "f"}]}, "functions", 'write tools=[{"type": "function"'),
         ({"tools": [tool()], "function_call": "auto"}, "function_call", "write tool_choice"),
         ({"tool_choice": "required"}, None, "tool_choice requires tools"),
-        ({"parallel_tool_calls": False}, None, "parallel_tool_calls=false requires tools"),
         ({"tools": [tool(), tool()]}, "tools/1/function/name", "is taken"),
         ({"tools": [tool("a b")]}, "tools/0/function/name", "not a valid function name"),
         ({"tools": ["f"]}, "tools/0", "a tool is an object"),

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from exllamav3.generator.filter import Filter
 
-from guided.errors import GuidedError
+from guided.errors import BudgetError, GuidedError
 from guided.integrations.sequence_mask import compile_required, compiler_of
 from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask, row_of
@@ -36,6 +36,8 @@ __all__ = ["EXPECTED", "GuidedFilter", "vocabulary_of"]
 EXPECTED: Final = {
     "__init__": ("self", "tokenizer", "trigger_token", "prefix_str", "eos_after_completed"),
     "feed": ("self", "token"),
+    "rewind": ("self", "num_tokens"),
+    "attach": ("self", "job"),
     "rollback_tokens": ("self", "num_tokens"),
     "reset": ("self",),
     "accept_token": ("self", "token"),
@@ -68,7 +70,8 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         prefix_str: the beginning of the output, which is already written.
         eos_after_completed: whether the job ends with the constraint; otherwise it continues unconstrained.
         vocabulary: a `Vocabulary`, or a `GrammarCompiler`, which caches compiled grammars; None: the tokenizer's.
-        max_tokens: the job's token limit. The output is then complete within this limit.
+        max_tokens: the job's token limit, including the tokens before the trigger. The output is then complete within
+            this limit. If the tokens before the trigger leave too few, the output is constrained, but not complete.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
     Raises:
@@ -98,7 +101,8 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         self._matcher, self._max_tokens = GrammarMatcher(grammar), max_tokens
         self._end_row = row_of(size, sorted(compiler.vocabulary.eos_token_ids))
         self._bitmask = allocate_token_bitmask(1, size)
-        self._token_count = 0
+        self._token_count = 0  # accepted by the matcher
+        self._job_token_count = 0  # with the tokens before the trigger
         self.reset()
 
     def reset(self) -> None:
@@ -107,6 +111,21 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         self._token_count = 0
         if self.prefix_str and not self._matcher.accept_string(self.prefix_str):
             raise GuidedError(f"the constraint does not allow the prefix: {self._matcher.explain(self.prefix_str)}")
+
+    def attach(self, job: Any) -> None:
+        """Begin a job."""
+        super().attach(job)
+        self._job_token_count = 0
+
+    def feed(self, token: int) -> bool:
+        """Read the job's next token. Returns whether the job ends."""
+        self._job_token_count += 1
+        return bool(super().feed(token))
+
+    def rewind(self, num_tokens: int) -> None:
+        """Take back the job's last tokens."""
+        self._job_token_count -= num_tokens
+        super().rewind(num_tokens)
 
     def accept_token(self, token: int) -> None:
         """Accept a token. Raises GuidedError if it is not allowed."""
@@ -126,10 +145,16 @@ class GuidedFilter(Filter):  # type: ignore[misc]
         """The mask of the next token, int32 (1, ceil(vocabulary / 32)). The next call overwrites it.
 
         Raises:
-            BudgetError: no output of the constraint fits the budget.
+            BudgetError: no output of the constraint fits `max_tokens`.
         """
-        tokens_left = None if self._max_tokens is None else max(1, self._max_tokens - self._token_count + 1)
-        if not self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=tokens_left):
+        tokens_left = None if self._max_tokens is None else max(1, self._max_tokens - self._job_token_count + 1)
+        try:
+            is_masked = self._matcher.fill_next_token_bitmask(self._bitmask, max_tokens=tokens_left)
+        except BudgetError:
+            if self._job_token_count == self._token_count:
+                raise
+            is_masked = self._matcher.fill_next_token_bitmask(self._bitmask)  # an error would end all jobs
+        if not is_masked:
             self._bitmask.fill(-1)
         return torch.from_numpy(self._bitmask)
 

@@ -65,7 +65,8 @@ class GuidedLogitsProcessor:
     Args:
         constraint: what `Engine.generate` takes.
         llama: the `Llama`, or the path of its GGUF file, a `Vocabulary`, or a `GrammarCompiler`.
-        max_tokens: the token limit of the completion. The output is then complete within this limit.
+        max_tokens: the token limit of the completion. The output is then complete within this limit. It is also
+            complete within the context of `llama`, if that is a `Llama`.
         canonical: allow only tokens that the tokenizer itself would produce, see `Engine.generate`.
         **options: fields of `ConstraintOptions`, such as `whitespace="compact"`.
 
@@ -87,7 +88,20 @@ class GuidedLogitsProcessor:
         compiler = compiler_of(llama, vocabulary_of)
         self.vocabulary = compiler.vocabulary
         self._end_row = row_of(self.vocabulary.size, sorted(self.vocabulary.eos_token_ids))
-        self._mask = SequenceMask(compile_required(compiler, constraint, options), max_tokens, canonical=canonical)
+        self._mask = SequenceMask(
+            compile_required(compiler, constraint, options),
+            max_tokens,
+            canonical=canonical,
+            max_length=llama.n_ctx() if hasattr(llama, "n_ctx") else None,
+            rolls_back=False,
+        )
+
+    def reset(self) -> None:
+        """Forget the sequence, so that the next call begins a new one.
+
+        This is needed only if a prompt consists of the previous prompt, its whole answer and one more token.
+        """
+        self._mask.reset()
 
     def __call__(self, input_ids: Ids, scores: Scores) -> Scores:
         """Return the scores, (n_vocab,), with -inf for each token that is not allowed after `input_ids`.

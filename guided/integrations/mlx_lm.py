@@ -67,6 +67,13 @@ class GuidedLogitsProcessor:
         self.vocabulary = compiler.vocabulary
         self._mask = SequenceMask(compile_required(compiler, constraint, options), max_tokens, canonical=canonical)
 
+    def reset(self) -> None:
+        """Forget the sequence, so that the next call begins a new one.
+
+        This is needed only if a prompt consists of the previous prompt and a part of its answer.
+        """
+        self._mask.reset()
+
     def __call__(self, tokens: Any, logits: Any) -> Any:
         """Return the logits, (1, V), with -inf for each token that is not allowed after `tokens`.
 

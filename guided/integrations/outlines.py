@@ -34,7 +34,6 @@ from guided.integrations.rows import RowMatchers
 from guided.integrations.sequence_mask import spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
-from guided.matching.bitmask import allocate_token_bitmask
 from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
@@ -101,6 +100,7 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
         check_integer("max_new_tokens", max_new_tokens, minimum=1, optional=True)
         self.compiler, self.max_new_tokens = GrammarCompiler(vocabulary_of(model)), max_new_tokens
         self._spelling = spelling_or_none(canonical, self.compiler.vocabulary)
+        self._rolls_back = not isinstance(model, LlamaCpp)
 
     def get_json_schema_logits_processor(
         self, json_schema: str, whitespace_pattern: str | None = None
@@ -137,21 +137,26 @@ class GuidedBackend(BaseBackend):  # type: ignore[misc]  # outlines is not alway
         grammar = compile_constraint(self.compiler, constraint, options)
         if grammar is None:
             raise GuidedError("there is no constraint: call the model itself")
-        return GuidedProcessor(grammar, self.max_new_tokens, self._spelling)
+        return GuidedProcessor(grammar, self.max_new_tokens, self._spelling, rolls_back=self._rolls_back)
 
 
 class GuidedProcessor:
     """Masks the logits of each row of a batch by one grammar. It recognizes rows by their ids."""
 
     def __init__(
-        self, grammar: CompiledGrammar, max_new_tokens: int | None = None, spelling: Spelling | None = None
+        self,
+        grammar: CompiledGrammar,
+        max_new_tokens: int | None = None,
+        spelling: Spelling | None = None,
+        *,
+        rolls_back: bool = True,
     ) -> None:
-        self.grammar, self.max_new_tokens, self._spelling = grammar, max_new_tokens, spelling
-        self.reset()
+        self.grammar = grammar
+        self._rows = RowMatchers([grammar], max_new_tokens, spelling, rolls_back=rolls_back)
 
     def reset(self) -> None:
-        """Forget the rows, so that a new generation can begin."""
-        self._rows = RowMatchers([self.grammar], self.max_new_tokens, self._spelling)
+        """Forget the rows, so that the next call begins a new generation; see rows.py."""
+        self._rows.reset()
 
     def __call__(self, input_ids: Any, logits: Any) -> Any:
         """Return the logits, (vocab,) or (rows, vocab), with -inf for each token that the grammar does not allow.
@@ -161,19 +166,17 @@ class GuidedProcessor:
             logits: a numpy array, which is copied, or a torch tensor, which is changed.
 
         Raises:
-            BudgetError: no output fits the budget. GuidedError: this kind of array is not supported, or other
-                processors forbid all tokens that the grammar allows.
+            BudgetError: no output fits the budget. GuidedError: this kind of array is not supported, the rows continue
+                a generation that is no longer kept, or other processors forbid all tokens that the grammar allows.
         """
         ids = _to_numpy(input_ids)
-        rows = self._rows.follow(ids[None] if ids.ndim == 1 else ids)
-        bitmask = allocate_token_bitmask(len(rows), self.grammar.vocabulary.size)
-        constrained_rows = self._rows.fill(bitmask)
+        masks = self._rows.mask_rows(ids[None] if ids.ndim == 1 else ids)
         logits = logits.copy() if isinstance(logits, np.ndarray) else logits  # an engine's memory may be read-only
-        apply_token_bitmask_inplace(logits, bitmask[0] if logits.ndim == 1 else bitmask)
+        apply_token_bitmask_inplace(logits, masks.bitmask[0] if logits.ndim == 1 else masks.bitmask)
         if not isinstance(logits, np.ndarray):
             from guided.integrations.transformers import restore_end_tokens
 
-            restore_end_tokens(self._rows, constrained_rows, bitmask, logits.view(len(rows), -1))
+            restore_end_tokens(masks, logits.view(len(masks.rows), -1))
         return logits
 
 

@@ -4,22 +4,21 @@ In: a constraint and the source of the vocabulary; at each step the sequence's i
 bitmask row of the next token. llama_cpp.py and mlx_lm.py apply it to their libraries' arrays. `RowMatchers` (rows.py)
 detects which ids are the prompt, and whether a new generation begins.
 
-A mask follows one sequence at a time. The ids do not name their sequence, and a prompt may be another prompt with one
-more token, so calls of several sequences look like those of one. If the ids continue neither the sequence of the
-previous call nor a new prompt, but an earlier sequence, the mask raises an error.
+A mask follows one sequence at a time. A prompt may be another prompt with one more token, so the calls of several
+sequences may look like those of one. If the ids continue another sequence than that of the previous call, the mask
+raises an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from guided.errors import GuidedError, OptionError, brief
-from guided.integrations.lru_cache import LruCache
-from guided.integrations.rows import RowMatchers
+from guided.integrations.rows import Row, RowMatchers
 from guided.keywords import check_integer
 from guided.matching.bitmask import allocate_token_bitmask
 from guided.matching.canonical.spelling import Spelling, spelling_of
@@ -29,8 +28,6 @@ from guided.matching.constraint import Constraint, ConstraintOptions, compile_co
 from guided.vocabulary import Vocabulary
 
 __all__ = ["SequenceMask", "check_width", "compile_required", "compiler_of", "spelling_or_none"]
-
-_MAX_SEQUENCES: Final = 1024
 
 
 def compiler_of(source: Any, vocabulary_of: Callable[[Any], Vocabulary]) -> GrammarCompiler:
@@ -82,6 +79,8 @@ class SequenceMask:
         grammar: the compiled constraint.
         max_tokens: the token limit of the generation. The output is then complete within this limit. None: no budget.
         canonical: allow only tokens that the tokenizer itself would produce.
+        max_length: the limit of the prompt and the output together, such as the size of the context. None: no limit.
+        rolls_back: the engine may roll back tokens; see `RowMatchers`.
 
     Raises:
         OptionError: `max_tokens` is not a positive integer.
@@ -89,12 +88,24 @@ class SequenceMask:
         BudgetError: no output of the constraint fits `max_tokens`.
     """
 
-    def __init__(self, grammar: CompiledGrammar, max_tokens: int | None, *, canonical: bool = False) -> None:
+    def __init__(
+        self,
+        grammar: CompiledGrammar,
+        max_tokens: int | None,
+        *,
+        canonical: bool = False,
+        max_length: int | None = None,
+        rolls_back: bool = True,
+    ) -> None:
         check_integer("max_tokens", max_tokens, minimum=1, optional=True)
-        self._rows = RowMatchers([grammar], max_tokens, spelling_or_none(canonical, grammar.vocabulary))
+        spelling = spelling_or_none(canonical, grammar.vocabulary)
+        self._rows = RowMatchers([grammar], max_tokens, spelling, rolls_back=rolls_back)
         self._bitmask = allocate_token_bitmask(1, grammar.vocabulary.size)
-        self._sequences = LruCache[int, None](_MAX_SEQUENCES)
-        """Hashes of the ids of recent calls, without those that a later call continued."""
+        self._max_length = max_length
+
+    def reset(self) -> None:
+        """Forget the sequence, so that the next call begins a new one."""
+        self._rows.reset()
 
     def mask_after(self, ids: npt.ArrayLike) -> npt.NDArray[np.int32]:
         """The mask after these ids, int32 (ceil(size / 32),). The next call overwrites it.
@@ -104,23 +115,27 @@ class SequenceMask:
                 call.
         """
         ids = np.asarray(ids, np.int64)
-        row = self._rows.follow(ids[None])[0]
-        assert row.matcher is not None
-        self._check_sequence(ids, begins=row.output_length == 0)
-        if row.is_dead:
-            raise GuidedError("the constraint does not allow the last token: another processor chose it")
-        if not row.matcher.fill_next_token_bitmask(self._bitmask, max_tokens=self._rows.budget(row)):
-            self._bitmask.fill(-1)
-        mask: npt.NDArray[np.int32] = self._bitmask[0]
-        return mask
-
-    def _check_sequence(self, ids: npt.NDArray[np.int64], *, begins: bool) -> None:
-        """Raise GuidedError if the ids begin a generation, according to `RowMatchers`, but continue an earlier one."""
-        previous_ids = hash(ids[:-1].tobytes())
-        if begins and previous_ids in self._sequences:
+        row, is_latest = self._rows.follow_sequence(ids)
+        if not is_latest:
             raise GuidedError(
                 "a processor follows one sequence at a time, but was called for several: create a processor for each "
                 "sequence of the batch"
             )
-        self._sequences.pop(previous_ids, None)
-        self._sequences[hash(ids.tobytes())] = None
+        if row.is_dead:
+            raise GuidedError(
+                "the constraint does not allow the last token: another processor chose it, or a new prompt continues "
+                "the previous answer, which needs reset() of the processor"
+            )
+        assert row.matcher is not None
+        if not row.matcher.fill_next_token_bitmask(self._bitmask, max_tokens=self._budget(row, len(ids))):
+            self._bitmask.fill(-1)
+        mask: npt.NDArray[np.int32] = self._bitmask[0]
+        return mask
+
+    def _budget(self, row: Row, length: int) -> int | None:
+        """The number of tokens left to the output, plus one for the end token."""
+        budget = self._rows.budget(row)
+        if self._max_length is None:
+            return budget
+        left = max(1, self._max_length - length + 1)
+        return left if budget is None else min(budget, left)

@@ -31,7 +31,6 @@ from guided.integrations.rows import RowMatchers
 from guided.integrations.sequence_mask import check_width, compile_required, compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
-from guided.matching.bitmask import allocate_token_bitmask
 from guided.matching.constraint import Constraint, ConstraintOptions
 from guided.vocabulary import Vocabulary
 
@@ -107,11 +106,9 @@ class GuidedLogitsProcessor:
         if len(rows) != len(token_ids):
             raise GuidedError(f"there are logits for {len(rows)} beams, but ids for {len(token_ids)}")
         matchers = self._get_matchers(req_id)
-        matchers.follow(np.array(token_ids, np.int64))
-        bitmask = allocate_token_bitmask(len(rows), self.vocabulary.size)
-        matchers.fill(bitmask)
+        masks = matchers.mask_rows(np.array(token_ids, np.int64))
         with _use_stream(logits, stream_ptr):
-            apply_token_bitmask_inplace(rows, bitmask)
+            apply_token_bitmask_inplace(rows, masks.bitmask)
 
     def _get_matchers(self, req_id: int) -> RowMatchers:
         """The matchers of a request's beams, created on the first call for a request."""

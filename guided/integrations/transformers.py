@@ -21,17 +21,18 @@ both.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Unpack
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import LogitsProcessor
 
 from guided.errors import GuidedError
-from guided.integrations.rows import Row, RowMatchers, warn_of_dead_row
+from guided.integrations.generation import Ids
+from guided.integrations.rows import Row, RowMasks, RowMatchers, warn_of_dead_row
 from guided.integrations.sequence_mask import compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
@@ -46,7 +47,6 @@ from guided.vocabulary.bounded import fit_to_logits
 __all__ = ["GuidedLogitsProcessor", "prefix_allowed_tokens_fn", "restore_end_tokens", "vocabulary_of"]
 
 Tokenizer = Any
-_MatchersFactory = tuple[int, Callable[[], RowMatchers]]  # the vocabulary's size, and a function
 _END_TOKEN_SCORE: Final = -1e4  # for forbidden end tokens: so low that beams that can continue rank higher
 
 
@@ -107,25 +107,25 @@ class GuidedLogitsProcessor(LogitsProcessor):
             options if all(prompt_constraint is None for prompt_constraint in constraints) else ConstraintOptions()
         )
 
-        def make_factory(compiler: GrammarCompiler) -> _MatchersFactory:
+        def compile_for(compiler: GrammarCompiler) -> Callable[[], RowMatchers]:
             grammars = [
                 compile_constraint(
                     compiler, prompt_constraint, options_if_unconstrained if prompt_constraint is None else options
                 )
                 for prompt_constraint in constraints
             ]
-            spelling = spelling_or_none(canonical, compiler.vocabulary)
-            return compiler.vocabulary.size, partial(RowMatchers, grammars, max_new_tokens, spelling)
+            return partial(RowMatchers, grammars, max_new_tokens, spelling_or_none(canonical, compiler.vocabulary))
 
-        self.vocabulary, self._limits = compiler.vocabulary, compiler.limits
-        self._make_factory, self._factory = make_factory, make_factory(compiler)
-        self._factory_by_width: dict[int, _MatchersFactory] = {}  # for models with fewer logits than the tokenizer
-        self._matchers_by_width: dict[int, RowMatchers] = {}
+        self.vocabulary, self._limits, self._compile_for = compiler.vocabulary, compiler.limits, compile_for
+        # By the number of tokens: all of the tokenizer, or the logits of a model that has fewer.
+        self._make_matchers = {self.vocabulary.size: compile_for(compiler)}
+        self._matchers_by_width = {self.vocabulary.size: self._make_matchers[self.vocabulary.size]()}
+        self._lock = threading.Lock()
 
     def reset(self) -> None:
         """Forget the rows, so that the next call begins a new generation.
 
-        This is needed only if a prompt consists of the previous prompt and a part of its answer; see rows.py.
+        This is needed only if a prompt consists of an earlier prompt and a part of its answer; see rows.py.
         """
         self._matchers_by_width.clear()
 
@@ -137,60 +137,57 @@ class GuidedLogitsProcessor(LogitsProcessor):
             scores: float (rows, vocabulary).
 
         Raises:
-            GuidedError: the model and the tokenizer do not match, the number of rows does not fit the constraints, or
-                other processors forbid all tokens that a constraint allows.
+            GuidedError: the model and the tokenizer do not match, the number of rows does not fit the constraints, the
+                rows continue a generation that is no longer kept, or other processors forbid all tokens that a
+                constraint allows.
         """
-        width = scores.shape[-1]
-        size, make_matchers = self._factory_for(width)
-        # An assistant with logits of a different width may have a different tokenizer, so its rows are kept separate.
-        if width not in self._matchers_by_width:
-            self._matchers_by_width[width] = make_matchers()
-        matchers = self._matchers_by_width[width]
-        rows = matchers.follow(input_ids.cpu().numpy())
-        bitmask = allocate_token_bitmask(len(rows), size)
-        if constrained_rows := matchers.fill(bitmask):
+        masks = self._matchers_for(scores.shape[-1]).mask_rows(input_ids.cpu().numpy())
+        if masks.constrained_rows:
             scores = scores.clone()  # `generate` may return the original tensor as the raw logits
-            indices = None if len(constrained_rows) == len(rows) else constrained_rows
-            apply_token_bitmask_inplace(scores, bitmask, indices)
-            restore_end_tokens(matchers, constrained_rows, bitmask, scores)
+            has_free_rows = len(masks.constrained_rows) < len(masks.rows)
+            apply_token_bitmask_inplace(scores, masks.bitmask, masks.constrained_rows if has_free_rows else None)
+            restore_end_tokens(masks, scores)
         return scores
 
-    def _factory_for(self, width: int) -> _MatchersFactory:
-        """The factory for a model with `width` logits. If the tokenizer has more tokens, compile without these."""
-        if width >= self.vocabulary.size:
-            return self._factory
-        if width not in self._factory_by_width:
-            compiler = GrammarCompiler(fit_to_logits(self.vocabulary, width), limits=self._limits)
-            self._factory_by_width[width] = self._make_factory(compiler)
-        return self._factory_by_width[width]
+    def _matchers_for(self, width: int) -> RowMatchers:
+        """The matchers of a model with `width` logits. An assistant with another width may have another tokenizer, so
+        its rows are kept separate."""
+        with self._lock:
+            if width not in self._matchers_by_width:
+                size = min(width, self.vocabulary.size)
+                if size not in self._make_matchers:
+                    fitting_vocabulary = fit_to_logits(self.vocabulary, size)
+                    self._make_matchers[size] = self._compile_for(
+                        GrammarCompiler(fitting_vocabulary, limits=self._limits)
+                    )
+                self._matchers_by_width[width] = self._make_matchers[size]()
+            return self._matchers_by_width[width]
 
 
-def restore_end_tokens(
-    matchers: RowMatchers, constrained_rows: list[int], bitmask: npt.NDArray[np.int32], scores: torch.Tensor
-) -> None:
+def restore_end_tokens(masks: RowMasks, scores: torch.Tensor) -> None:
     """Let a row end if its constraint allows only end tokens, but another processor has forbidden them.
 
     If all scores were -inf, `generate` would choose token 0.
 
     Args:
-        constrained_rows: the rows that have a constraint.
-        bitmask: the masks of the constraints.
+        masks: the masks of the constraints.
         scores: the masked scores, float (rows, vocabulary), changed in place.
 
     Raises:
         GuidedError: in all rows of a prompt, the constraint allows other tokens, but other processors forbid them.
     """
-    blocked_rows = rows_without_tokens(constrained_rows, bitmask, scores)
-    for row in [row for row in blocked_rows if matchers.allows_only_ends(bitmask[row])]:
-        scores[row, allowed_tokens(bitmask, row)] = _END_TOKEN_SCORE
+    blocked_rows = rows_without_tokens(masks.constrained_rows, masks.bitmask, scores)
+    for row in [row for row in blocked_rows if masks.allows_only_ends(row)]:
+        scores[row, allowed_tokens(masks.bitmask, row)] = _END_TOKEN_SCORE
         blocked_rows.remove(row)
     for row in blocked_rows:
-        if set(matchers.rows_with_same_prompt(row)).issubset(
+        if set(masks.rows_with_same_prompt(row)).issubset(
             blocked_rows
         ):  # otherwise, the row is a beam, and other beams continue
             raise GuidedError(
-                f"another processor, or an option of generate such as bad_words_ids, suppress_tokens or "
-                f"no_repeat_ngram_size, forbids each token that the constraint of row {row} allows: leave it out"
+                "another processor, or an option of generate such as bad_words_ids, suppress_tokens, "
+                "no_repeat_ngram_size or forced_eos_token_id, forbids each token that the constraint of row "
+                f"{row} allows: leave it out"
             )
 
 
@@ -201,18 +198,18 @@ def prefix_allowed_tokens_fn(
 
     Prefer `GuidedLogitsProcessor`. This function has no budget, does not see what other options of `generate` forbid
     (such as `min_new_tokens`), and keeps all rows of a generation in memory. Its lists of ids are slower than masks. Do
-    not combine it with an assistant that has its own tokenizer.
+    not combine it with an assistant that has its own tokenizer. Each thread has its own generation.
 
     Warns:
         RuntimeWarning: a row has a token that the constraint does not allow. The row ends there.
     """
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
-    bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
-    # batch id -> its prompt, and its rows by the ids after the prompt
-    generations: dict[int, tuple[npt.NDArray[np.int64], dict[bytes, Row]]] = {}
+    of_thread = threading.local()
 
-    def find_row(batch_id: int, ids: npt.NDArray[np.int64]) -> Row:
+    def find_row(batch_id: int, ids: Ids) -> Row:
+        # batch id -> its prompt, and its rows by the ids after the prompt
+        generations: dict[int, tuple[Ids, dict[bytes, Row]]] = of_thread.__dict__.setdefault("generations", {})
         prompt, rows = generations.get(batch_id, (ids, {}))
         if np.array_equal(ids[: len(prompt)], prompt):
             output_ids = ids[len(prompt) :]
@@ -222,7 +219,7 @@ def prefix_allowed_tokens_fn(
                 row = rows[output_ids.tobytes()] = parent_row.fork()
                 row.read(output_ids[-1:].tolist())
                 return row
-        row = Row(None if grammar is None else GrammarMatcher(grammar))
+        row = Row.at_prompt(None if grammar is None else GrammarMatcher(grammar))
         generations[batch_id] = (ids, {b"": row})
         return row
 
@@ -233,6 +230,7 @@ def prefix_allowed_tokens_fn(
         if row.is_dead:
             warn_of_dead_row(batch_id)
             return sorted(compiler.vocabulary.eos_token_ids)
+        bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
         row.matcher.fill_next_token_bitmask(bitmask)
         return allowed_tokens(bitmask)
 

@@ -85,11 +85,14 @@ class BatchGrammarMatcher(XGRObject):
         if matchers[0]._row_with_hidden is None:
             rows[row_numbers] = -1
             fill_batch(inner_matchers, rows, row_numbers, threads=self._threads)
+            for matcher, row in zip(matchers, row_numbers, strict=True):
+                matcher._set_stops(rows[row])
             return
         masks = np.full((len(inner_matchers), matchers[0]._row_with_hidden.shape[1]), -1, np.int32)
         fill_batch(inner_matchers, masks, threads=self._threads)
-        for index, row in enumerate(row_numbers):
+        for index, (matcher, row) in enumerate(zip(matchers, row_numbers, strict=True)):
             copy_visible_bits(masks[index], rows[row], size)
+            matcher._set_stops(rows[row])
 
     @staticmethod
     def batch_fill_temperature(

@@ -15,6 +15,7 @@ from guided.compat.xgrammar.grammar import Grammar, read_named_grammars, schema_
 from guided.compat.xgrammar.recipe import JsonSchema, Lark, Recipe, Regex, StructuralTag, read_recipe
 from guided.compat.xgrammar.schema_options import SchemaOptions
 from guided.compat.xgrammar.serialized import load_serialized
+from guided.compat.xgrammar.stop_tokens import end_at_stops, find_named_stops
 from guided.compat.xgrammar.tokenizer_info import TokenizerInfo
 from guided.errors import VocabularyError, brief
 from guided.frontends.common.rule_table import replace_nodes
@@ -106,8 +107,11 @@ class _CompiledData:
                 control_names = self.grammar._recipe.token_names
                 vocabulary = tokens.get_vocabulary(stop_ids, control_names)
                 ir = self.grammar._parsed_recipe.ir(defer=native_vocabulary(vocabulary).byte_complete)
-                compiler = Compiler(vocabulary, cache_bytes=0)
                 with as_xgrammar():
+                    if not ir.composed and (named_stops := find_named_stops(ir, tokens.ids_of, stop_ids)):
+                        ir = end_at_stops(_replace_token_names(ir, tokens.ids_of), sorted(named_stops))
+                        vocabulary = tokens.get_vocabulary(stop_ids, control_names, named_stops)
+                    compiler = Compiler(vocabulary, cache_bytes=0)
                     try:
                         self._grammars_by_stops[stop_ids] = compiler.compile_grammar(
                             _replace_token_names(ir, tokens.ids_of) if control_names else ir

@@ -3,6 +3,9 @@
 It wraps a `guided.GrammarMatcher` and implements the differences: xgrammar's matcher ends after one stop token and then
 refuses every token; it can end without a stop token; it can override the tokenizer's stop tokens; and it returns forced
 text instead of forced tokens.
+
+As in xgrammar, a stop token may also be a part of the output that completes it: a token that the grammar names
+(stop_tokens.py), or the text of the token.
 """
 
 from __future__ import annotations
@@ -74,29 +77,28 @@ class GrammarMatcher(XGRObject):
             stops = tokens.check_stops(stop_ids)
         self._tokens = tokens
         self._size, self._stops = tokens.size, tokens.stops if stops is None else stops
-        self._row_with_hidden = (
-            np.full((1, (tokens.size + tokens.hidden_count + 31) // 32), -1, np.int32) if tokens.hidden_count else None
-        )
         self._ends_when_complete = terminate_without_stop_token
         self._default_temperature = _check_temperature(default_temperature)
         compiled = compiled_grammar._compiled_data.compile_for(stops)
         self._substep_counts: list[int] | None = [] if _counts_tokens(compiled) else None
         matcher = Matcher(compiled)
         matcher.captures_include_names = True
+        size = compiled.vocabulary.size
+        self._row_with_hidden = np.full((1, (size + 31) // 32), -1, np.int32) if size > tokens.size else None
+        self._named_stops = frozenset(self._stops) - compiled.vocabulary.eos_token_ids
+        self._end_step: int | None = None
+        """The number of steps after a stop token that was a part of the output."""
         self._init_handle(matcher)
 
     def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
         """Accept a token. False, with the state unchanged, if it is forbidden, not an id, or follows a stop token."""
-        matcher = self._matcher
-        if (
-            matcher.is_terminated()
-            or not 0 <= token_id < self._size
-            or (self._ends_when_complete and token_id in self._stops)
-        ):
-            is_accepted = False
-        else:
-            is_accepted = accept_any_id(matcher, token_id)
-        self._record_step(is_accepted, 1)
+        is_accepted, substep_count = False, 1
+        if not self._has_ended() and 0 <= token_id < self._size:
+            if token_id in self._stops:
+                is_accepted, substep_count = self._accept_stop(token_id)
+            else:
+                is_accepted = accept_any_id(self._matcher, token_id)
+        self._record_step(is_accepted, substep_count)
         if debug_print:
             print(f"accept_token({token_id}): {is_accepted}\n{self._debug_print_internal_state()}")
         return is_accepted
@@ -106,17 +108,40 @@ class GrammarMatcher(XGRObject):
 
         If the grammar counts tokens, the text counts as one token.
         """
-        matcher, substep_count = self._matcher, 1
-        if matcher.is_terminated():
-            is_accepted = False
-        elif self._substep_counts is None:
-            is_accepted = matcher.accept_string(input_str)
-        else:
-            is_accepted, substep_count = _accept_as_token(matcher, bytes_of(input_str)), 2
+        is_accepted, substep_count = (False, 1) if self._has_ended() else self._accept_text(input_str)
         self._record_step(is_accepted, substep_count)
         if debug_print:
             print(f"accept_string({input_str!r}): {is_accepted}\n{self._debug_print_internal_state()}")
         return is_accepted
+
+    def _accept_text(self, text: str | bytes) -> tuple[bool, int]:
+        """Accept text, and return whether it is allowed and how many steps of the inner matcher it takes."""
+        if self._substep_counts is None:
+            return self._matcher.accept_string(text), 1
+        return _accept_as_token(self._matcher, bytes_of(text)), 2
+
+    def _accept_stop(self, token_id: int) -> tuple[bool, int]:
+        """Accept a stop token: as the end of a complete output, or as a part of the output that completes it."""
+        matcher = self._matcher
+        if not self._ends_when_complete and matcher.is_accepting():
+            hidden_end = matcher.grammar.vocabulary.size - 1
+            return accept_any_id(matcher, hidden_end if token_id in self._named_stops else token_id), 1
+        is_accepted, substep_count = self._accept_part(token_id)
+        if is_accepted:
+            self._end_step = matcher.steps
+        return is_accepted, substep_count
+
+    def _accept_part(self, token_id: int) -> tuple[bool, int]:
+        """Accept a stop token as a part of the output. False, with the state unchanged: this does not complete it."""
+        matcher = self._matcher
+        is_accepted, substep_count = token_id in self._named_stops and accept_any_id(matcher, token_id), 1
+        text = self._tokens.tokens[token_id] if token_id < len(self._tokens.tokens) else b""
+        if not is_accepted and text:
+            is_accepted, substep_count = self._accept_text(text)
+        if is_accepted and not matcher.is_accepting():
+            matcher.rollback(substep_count)
+            is_accepted = False
+        return is_accepted, substep_count
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
         """Write the tokens that may come next into a row of a bitmask. The state does not change.
@@ -147,7 +172,25 @@ class GrammarMatcher(XGRObject):
             copy_visible_bits(self._row_with_hidden[0], rows[index], self._size)
         if not is_masked:
             rows[index] = -1
-        return is_masked
+        return not self._set_stops(rows[index]) or is_masked
+
+    def _set_stops(self, row: np.ndarray[Any, Any]) -> bool:
+        """Set the bits of the stop tokens in the mask of the current state. Returns whether all are allowed."""
+        may_end = not self._ends_when_complete and self._matcher.is_accepting()
+        if may_end and not self._named_stops:
+            return True  # the inner matcher has set them
+        are_allowed = True
+        for stop in self._stops:
+            is_allowed = may_end
+            if not may_end:
+                is_allowed, substep_count = self._accept_part(stop)
+                if is_allowed:
+                    self._matcher.rollback(substep_count)
+            are_allowed &= is_allowed
+            word, bit = int(row[stop // 32]), 1 << stop % 32
+            if bool(word & bit) != is_allowed:
+                row.view(np.uint32)[stop // 32] ^= np.uint32(bit)
+        return are_allowed
 
     def traverse_draft_tree(
         self,
@@ -209,6 +252,8 @@ class GrammarMatcher(XGRObject):
             raise RuntimeError(
                 f"Intended to rollback {num_tokens} tokens, but only the last {steps} steps of history are saved"
             )
+        if num_tokens:
+            self._end_step = None
         if substep_counts is None:
             self._matcher.rollback(num_tokens)
         else:
@@ -225,7 +270,7 @@ class GrammarMatcher(XGRObject):
 
     def is_terminated(self) -> bool:
         """Whether the output has ended: after a stop token, or, with `terminate_without_stop_token`, once complete."""
-        return self._matcher.is_accepting() if self._ends_when_complete else self._matcher.is_terminated()
+        return self._has_ended() or (self._ends_when_complete and self._matcher.is_accepting())
 
     def is_completed(self) -> bool:
         """Whether the output is complete, with or without a stop token."""
@@ -234,6 +279,7 @@ class GrammarMatcher(XGRObject):
     def reset(self) -> None:
         """Return to the initial state."""
         self._matcher.reset()
+        self._end_step = None
         if self._substep_counts is not None:
             self._substep_counts.clear()
 
@@ -243,6 +289,7 @@ class GrammarMatcher(XGRObject):
         forked._tokens, forked._size, forked._stops = self._tokens, self._size, self._stops
         forked._substep_counts = None if self._substep_counts is None else [*self._substep_counts]
         forked._row_with_hidden = None if self._row_with_hidden is None else self._row_with_hidden.copy()
+        forked._named_stops, forked._end_step = self._named_stops, self._end_step
         forked._ends_when_complete, forked._default_temperature = self._ends_when_complete, self._default_temperature
         return forked
 
@@ -276,8 +323,12 @@ class GrammarMatcher(XGRObject):
         if is_accepted and self._substep_counts is not None:
             self._substep_counts.append(substep_count)
 
+    def _has_ended(self) -> bool:
+        """Whether a stop token has been accepted."""
+        return self._matcher.is_terminated() or self._end_step == self._matcher.steps
+
     def _check_running(self, action: str) -> None:
-        if self._matcher.is_terminated():
+        if self._has_ended():
             raise RuntimeError(
                 f"GrammarMatcher has terminated after accepting the stop token, but is trying to {action}"
             )

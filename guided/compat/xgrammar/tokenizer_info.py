@@ -236,7 +236,7 @@ class _Tokens:
             number for number in chain(ids_without_text, range(len(tokens), self.size)) if number not in stop_set
         )
         self.hidden_count = 0 if {data[0] for data in tokens if len(data) == 1} >= _PRINTABLE else len(_BYTES)
-        self._vocabularies: dict[tuple[tuple[int, ...], frozenset[str]], Vocabulary] = {}
+        self._vocabularies: dict[tuple[tuple[int, ...], frozenset[str], frozenset[int]], Vocabulary] = {}
         self._lock = threading.Lock()
 
     @cached_property
@@ -276,33 +276,42 @@ class _Tokens:
         }
 
     def get_vocabulary(
-        self, stops: tuple[int, ...] | None = None, control_names: frozenset[str] = frozenset()
+        self,
+        stops: tuple[int, ...] | None = None,
+        control_names: frozenset[str] = frozenset(),
+        named_stops: frozenset[int] = frozenset(),
     ) -> Vocabulary:
         """The vocabulary with other stop tokens (None: `self.stops`). The same arguments return the same object.
 
         Args:
             control_names: the names of the tokens that are control tokens and do not stand for their text.
+            named_stops: the stop tokens that the grammar names. They are control tokens, and do not end an output. If
+                there are any, the last id of the vocabulary is a hidden end token.
         """
         stop_ids = self.stops if stops is None else stops
         with self._lock:
-            if (stop_ids, control_names) not in self._vocabularies:
+            key = stop_ids, control_names, named_stops
+            if key not in self._vocabularies:
                 names_by_id = {
                     number: name for name in control_names for number in self.ids_of(name) if number not in stop_ids
                 }
+                names_by_id |= {number: f"<stop token {number}>" for number in named_stops}
                 without_text = dict.fromkeys((*self.stops, *names_by_id))
                 token_bytes = [without_text.get(number, data) or None for number, data in enumerate(self.tokens)]
                 if self.hidden_count:
                     token_bytes += [None] * (self.size - len(token_bytes)) + list(_BYTES)
                 with as_xgrammar():
-                    size = self.size + self.hidden_count
-                    if stop_ids:
+                    size = self.size + self.hidden_count + bool(named_stops)
+                    end_ids = [number for number in stop_ids if number not in named_stops]
+                    end_ids += [size - 1] if named_stops else []
+                    if end_ids:
                         vocabulary = Vocabulary(
-                            token_bytes, eos_token_ids=stop_ids, special_tokens=names_by_id, size=size
+                            token_bytes, eos_token_ids=end_ids, special_tokens=names_by_id, size=size
                         )
                     else:
                         vocabulary = Vocabulary.without_end(token_bytes, special_tokens=names_by_id, size=size)
-                self._vocabularies[stop_ids, control_names] = vocabulary
-            return self._vocabularies[stop_ids, control_names]
+                self._vocabularies[key] = vocabulary
+            return self._vocabularies[key]
 
     def ids_of(self, name: str) -> list[int]:
         """The tokens whose text is `name`."""

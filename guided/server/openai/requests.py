@@ -313,8 +313,6 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
         self.tools = self.tools or None  # an empty list means no tools
-        if self.tools is None and self.parallel_tool_calls is False:
-            raise ValueError("parallel_tool_calls=false requires tools")
         if self.tools is None and self.tool_choice not in (None, "none", "auto"):
             raise ValueError("tool_choice requires tools")
         return self
