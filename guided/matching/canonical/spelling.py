@@ -24,6 +24,7 @@ import re
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Final, NamedTuple
 from unicodedata import is_normalized
@@ -32,6 +33,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from guided.errors import UnsupportedError
 from guided.matching.bitmask import allowed_tokens, is_allowed, row_of
 from guided.matching.canonical.characters import composing_characters
 from guided.matching.canonical.pairs import PairTable, pack_row
@@ -48,7 +50,7 @@ _COMPOSED_BYTES: Final = 64
 _MARKS: Final = frozenset(bytes((byte,)) for byte in range(128) if not chr(byte).isalnum())
 
 
-_spellings: WeakKeyDictionary[Vocabulary, Spelling] = WeakKeyDictionary()
+_spellings: WeakKeyDictionary[Vocabulary, Spelling | UnsupportedError] = WeakKeyDictionary()
 _spellings_lock = threading.Lock()
 
 
@@ -61,8 +63,19 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
     with _spellings_lock:
         spelling = _spellings.get(vocabulary)
         if spelling is None:
-            spelling = _spellings[vocabulary] = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
-        return spelling
+            try:
+                spelling = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
+            except UnsupportedError as error:
+                spelling = error.with_traceback(None)
+            _spellings[vocabulary] = spelling
+    if isinstance(spelling, UnsupportedError):
+        raise copy(spelling)
+    return spelling
+
+
+def is_spelling_known(vocabulary: Vocabulary) -> bool:
+    """Whether `spelling_of` returns or raises at once. Does not wait for a call that computes the spelling."""
+    return vocabulary in _spellings
 
 
 class Branch(NamedTuple):
