@@ -2,6 +2,10 @@
 
 In: compilations of requests, each with the key of its client. Out: they run on the threads of the lane. Keys take turns
 in the queue, so a client with many requests delays the other keys by one compilation each.
+
+Requests of one key: a lane without a maximum length runs the newest first. If more specifications arrive than it can
+compile, a new one still begins at once, and old ones get the queue timeout. In order of arrival, all of them would get
+it. A lane with a maximum length runs its requests in order of arrival.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ class CompileLane:
     Args:
         seconds: the time limit of one compilation.
         threads: the number of threads.
+        yields: whether long calls yield to every other thread (`PolitePool`).
         max_requests: the maximum number of requests, waiting or running; None: no limit.
         max_per_key: the same for one key; None: no limit.
 
@@ -33,9 +38,15 @@ class CompileLane:
     """
 
     def __init__(
-        self, seconds: float, threads: int, max_requests: int | None = None, max_per_key: int | None = None
+        self,
+        seconds: float,
+        threads: int,
+        max_requests: int | None = None,
+        max_per_key: int | None = None,
+        *,
+        yields: bool = True,
     ) -> None:
-        self.seconds, self.pool = seconds, PolitePool(threads, "guided compiler")
+        self.seconds, self.pool = seconds, PolitePool(threads, "guided compiler", yields=yields)
         self._max_requests, self._max_per_key = max_requests, max_per_key
         self._lock, self._counts = threading.Lock(), Counter[str]()
         self._queues = OrderedDict[str, deque[_Call]]()  # by key, the one whose turn it is first
@@ -68,7 +79,7 @@ class CompileLane:
     def _run_next(self) -> None:
         with self._lock:
             owner, calls = self._queues.popitem(last=False)
-            call = calls.popleft()
+            call = calls.pop() if self._max_requests is None else calls.popleft()
             if calls:
                 self._queues[owner] = calls  # behind the other keys
         try:

@@ -17,8 +17,8 @@ outside, but a compilation constantly checks its `Limits`, including the time li
 A compilation that runs out of time begins anew in the next lane, so each lane delays the shorter compilations behind it
 by a known time. Prompts without a grammar and cached grammars never wait for a compilation. The medium and the slow
 lane have a maximum length, in total and per key. If they are full, requests are refused with `CompilerBusy`. In each
-lane, keys take turns (compile_lanes.py). Threads with long compilations yield to the model's steps
-(guided/engine/polite_pool.py).
+lane, keys take turns, and the first two lanes run the newest request of a key first (compile_lanes.py). Threads with
+long compilations yield to the model's steps (guided/engine/polite_pool.py).
 
 The first request with `canonical` computes tables of the tokenizer (guided/matching/canonical/), which no request can
 make larger. It does so in the slow lane. If its client gets a timeout meanwhile, the tables are kept for later
@@ -137,7 +137,7 @@ class RequestPreparer:
         self.on_compiled: CompiledCallback | None = None
         self.lanes = BodyThreads()
         self.compile_lanes = (
-            CompileLane(0.0, 2),  # the cache lane
+            CompileLane(0.0, 2, yields=False),  # the cache lane, whose calls are short
             CompileLane(QUICK_SECONDS, 2),
             CompileLane(_MEDIUM_SECONDS, 1, _MAX_REQUESTS, _MAX_PER_KEY),
             CompileLane(inf, 1, _MAX_REQUESTS, _MAX_PER_KEY),
