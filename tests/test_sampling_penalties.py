@@ -49,7 +49,7 @@ def penalise(penalties: Penalties, logits: torch.Tensor, output: list[int]) -> N
 
 @pytest.mark.parametrize("penalty", REPETITION_PENALTIES)
 def test_extreme_penalties_for_repetition_keep_logits_finite(penalty: float):
-    logits = torch.tensor([[3e4, -3e4, 0.0, 1e-3] + [0.0] * (SIZE - 4)])
+    logits = torch.tensor([3e4, -3e4, 0.0, 1e-3] + [0.0] * (SIZE - 4))
     penalise(Penalties(SamplingParams(repetition_penalty=penalty), [0, 1, 2, 3], ENDS, SIZE), logits, [])
     assert logits.isfinite().all()
 
