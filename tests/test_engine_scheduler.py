@@ -275,7 +275,7 @@ def test_a_long_prompt_alone_is_read_in_passes_of_bounded_time(monkeypatch: pyte
     """A request that arrives meanwhile waits for a pass. Five times 0.25 seconds are 80 tokens."""
     now = [0.0]
     monkeypatch.setattr("guided.engine.scheduler.perf_counter", lambda: now[0])
-    batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), token_budget=160, long_seconds=0.25)
+    batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), token_budget=100, long_seconds=0.25)
     step = batch.runner.step
 
     def slow(chunks):
@@ -284,10 +284,10 @@ def test_a_long_prompt_alone_is_read_in_passes_of_bounded_time(monkeypatch: pyte
 
     batch.runner.step = slow
     passes = chunks_of(batch)
-    batch.add([plain(400, 1)])
+    batch.add([plain(240, 1)])
     while batch:
         batch.step()
-    assert passes == [[160], [80], [80], [80]]
+    assert passes == [[100], [80], [60]]
 
 
 def test_passes_without_decoding_sequences_have_a_least_length() -> None:
