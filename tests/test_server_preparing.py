@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-from guided.errors import LimitExceeded
+from guided.errors import LimitExceeded, UnsupportedError
 from guided.server.app import create_app
 from guided.server.compile_lanes import CompileLane
 from guided.server.preparing import QUICK_SECONDS, CompileTimeout, Preparation, RequestPreparer, with_time_limit
@@ -282,24 +282,32 @@ def test_a_lane_may_be_full():
 
 @pytest.mark.parametrize("is_known", [False, True])
 def test_canonical_requests_never_run_on_the_reader(monkeypatch: pytest.MonkeyPatch, is_known: bool):
-    """Their tables are computed in the slow lane, and their masks on a thread that compiles."""
+    """Neither their tables nor their masks are computed on the thread that reads prompts."""
+    threads = dict[str, str]()
     monkeypatch.setattr("guided.server.preparing.is_spelling_known", lambda vocabulary: is_known)
+
+    def spelling_of(vocabulary):
+        threads["tables"] = threading.current_thread().name
+        raise UnsupportedError("no tables")
+
+    monkeypatch.setattr("guided.server.preparing.spelling_of", spelling_of)
 
     async def run():
         async with served() as (server, http):
-            threads, made = list[tuple[str, float]](), server.thread.preparer._make_steppers
+            made = server.thread.preparer._make_steppers
 
             def compile(request, ids, seconds):
-                threads.append((threading.current_thread().name, seconds))
+                threads[f"{seconds:g}"] = threading.current_thread().name
                 return made(request, ids, seconds)
 
             monkeypatch.setattr(server.thread.preparer, "_make_steppers", compile)
-            await http.post("/v1/completions", json={"prompt": "a", "max_tokens": 2, "canonical": True})
-            assert all("compiler" in name for name, _ in threads)
-            assert threads[0][1] == (0 if is_known else server.thread.preparer.seconds)
+            refused = await http.post("/v1/completions", json={"prompt": "a", "max_tokens": 2, "canonical": True})
+            assert "canonical tokens of this tokenizer are unknown" in refused.json()["error"]["message"]
+            assert threads.keys() == {"0", f"{QUICK_SECONDS:g}"} | (set() if is_known else {"tables"})
+            assert all("compiler" in name for name in threads.values())
             threads.clear()
             assert (await post(http, "")).status_code == 200
-            assert "reader" in threads[0][0]
+            assert all("reader" in name for name in threads.values())
 
     asyncio.run(run())
 

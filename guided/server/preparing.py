@@ -21,8 +21,8 @@ lane, keys take turns, and the first two lanes run the newest request of a key f
 long compilations yield to the model's steps (guided/engine/polite_pool.py).
 
 The first request with `canonical` computes tables of the tokenizer (guided/matching/canonical/), which no request can
-make larger. It does so in the slow lane. If its client gets a timeout meanwhile, the tables are kept for later
-requests.
+make larger. This takes two seconds, on a thread of its own, which does not yield: on a busy machine, a yielding thread
+would hardly run. If the client gets a timeout meanwhile, the tables are kept for later requests.
 
 Guarantee: at most four compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the time of
 each compilation, and its memory through the limits on work, nodes and states. If a client disconnects, or gets 503
@@ -40,7 +40,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from math import inf
@@ -52,10 +52,10 @@ from guided.engine import Engine
 from guided.engine.request import Request
 from guided.engine.stepper import Stepper, begin_steppers
 from guided.engine.task import Task
-from guided.errors import GuidedError, LimitExceeded
+from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.limits import Limits
 from guided.matching.cached_compiler import NotCached
-from guided.matching.canonical import is_spelling_known
+from guided.matching.canonical import is_spelling_known, spelling_of
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.gc_pause import gc_paused
 from guided.server.compile_lanes import CompileLane
@@ -142,6 +142,7 @@ class RequestPreparer:
             CompileLane(_MEDIUM_SECONDS, 1, _MAX_REQUESTS, _MAX_PER_KEY),
             CompileLane(inf, 1, _MAX_REQUESTS, _MAX_PER_KEY),
         )
+        self._table_lane = CompileLane(inf, 1, yields=False)
 
     @property
     def slow_count(self) -> int:
@@ -166,7 +167,7 @@ class RequestPreparer:
     def close(self) -> None:
         """Start no further work."""
         self.lanes.close()
-        for lane in self.compile_lanes:
+        for lane in (*self.compile_lanes, self._table_lane):
             lane.close()
 
     def _read_prompt(self, future: Preparation, request: Request, owner: str, admit: Callable[[int], object]) -> None:
@@ -184,7 +185,19 @@ class RequestPreparer:
             _set_outcome(future, steppers)
         else:
             needs_tables = request.options.get("canonical") and not is_spelling_known(self._engine.vocabulary)
-            self._enter_lane(len(self.compile_lanes) - 1 if needs_tables else 0, future, request, ids, owner)
+            if needs_tables:
+                self._table_lane.submit(owner, lambda: self._compute_tables(future, request, ids, owner))
+            else:
+                self._enter_lane(0, future, request, ids, owner)
+
+    def _compute_tables(self, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+        """Compute the tables that `canonical` needs. Then continue in the first lane, which reports their error."""
+        if future.cancelled():
+            return
+        future.enter("compilation")
+        with suppress(UnsupportedError):
+            spelling_of(self._engine.vocabulary)
+        self._enter_lane(0, future, request, ids, owner)
 
     def _enter_lane(self, index: int, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
         future.enter("queue")
