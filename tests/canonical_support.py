@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from guided.vocabulary import Vocabulary
 from guided.vocabulary.spelling import byte_alphabet
 
-__all__ = ["encodings", "huggingface", "prefixes", "tiktoken_like"]
+__all__ = ["encodings", "huggingface", "prefixes", "tiktoken_like", "trained"]
 
 END = "<|end|>"
 
@@ -59,6 +60,23 @@ def tiktoken_like(tokens: Iterable[bytes], pattern: str) -> Vocabulary:
     ranks = {data: rank for rank, data in enumerate(texts)}
     encoding = tiktoken.Encoding("tiny", pat_str=pattern, mergeable_ranks=ranks, special_tokens={END: len(ranks)})
     return Vocabulary.from_tiktoken(encoding, eos_token_ids=[len(ranks)])
+
+
+def trained() -> Vocabulary:
+    """A tokenizer with GPT-2's word splitting, trained on a text of this repository."""
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=1500, initial_alphabet=alphabet, special_tokens=["</s>"], show_progress=False
+    )
+    text = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text()
+    json_like = ['{"name": "Ann", "age": 31, "tags": ["a", "b"]}', '"],', '"}', '", "', '": "'] * 40
+    tokenizer.train_from_iterator([text, *json_like], trainer)
+    return Vocabulary.from_huggingface(tokenizer, eos_token_ids=[tokenizer.token_to_id("</s>")])
 
 
 def encodings(vocabulary: Vocabulary, alphabet: str, longest: int) -> dict[str, tuple[int, ...]]:

@@ -20,7 +20,7 @@ from guided.matching.canonical.splitter import Splitter
 from guided.matching.protocol import ForkingMatcher
 from guided.vocabulary.byte_pairs import Split, build_pairs_from_ranks, find_overlap
 from guided.vocabulary.pretokenizers import PATTERNS
-from tests.canonical_support import encodings, huggingface, prefixes, tiktoken_like
+from tests.canonical_support import encodings, huggingface, prefixes, tiktoken_like, trained
 from tests.effort import examples
 from tests.vocabulary_support import asset, sentencepiece_file
 
@@ -228,23 +228,6 @@ def test_vocabularies_without_merges_are_refused(tmp_path):
         spelling_of(Vocabulary.from_sentencepiece(path, eos_token_ids=[1]))
     with pytest.raises(UnsupportedError, match="pattern"):
         build_pairs_from_ranks({bytes((byte,)): byte for byte in range(256)}, None)
-
-
-def trained() -> Vocabulary:
-    """A tokenizer with GPT-2's word splitting, trained on a text of this repository."""
-    from pathlib import Path
-
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=1500, initial_alphabet=alphabet, special_tokens=["</s>"], show_progress=False
-    )
-    text = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text()
-    json_like = ['{"name": "Ann", "age": 31, "tags": ["a", "b"]}', '"],', '"}', '", "', '": "'] * 40
-    tokenizer.train_from_iterator([text, *json_like], trainer)
-    return Vocabulary.from_huggingface(tokenizer, eos_token_ids=[tokenizer.token_to_id("</s>")])
 
 
 @pytest.fixture(scope="module")

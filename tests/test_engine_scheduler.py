@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guided.engine import batch_matchers, runs
+from guided.engine.long_chunks import LongChunks
 from guided.engine.runner import ModelRunner, cache_shape
 from guided.engine.scheduler import Scheduler
 from guided.engine.sequence import Sequence
@@ -268,6 +269,32 @@ def test_decoding_waits_at_most_as_long_as_long_text_may_take(monkeypatch: pytes
     while batch:
         batch.step()
     assert passes[2:7] == [[1, 64], [1, 48], [1, 48], [1, 48], [1, 32]], "0.75 seconds are 48 tokens"
+
+
+def test_a_long_prompt_alone_is_read_in_passes_of_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that arrives meanwhile waits for a pass. Five times 0.25 seconds are 80 tokens."""
+    now = [0.0]
+    monkeypatch.setattr("guided.engine.scheduler.perf_counter", lambda: now[0])
+    batch = Scheduler(ModelRunner(MODEL, DenseCache(cache_shape(MODEL), 4096)), token_budget=100, long_seconds=0.25)
+    step = batch.runner.step
+
+    def slow(chunks):
+        now[0] += sum(len(chunk.tokens) for chunk in chunks) / 64
+        return step(chunks)
+
+    batch.runner.step = slow
+    passes = chunks_of(batch)
+    batch.add([plain(240, 1)])
+    while batch:
+        batch.step()
+    assert passes == [[100], [80], [60]]
+
+
+def test_passes_without_decoding_sequences_have_a_least_length() -> None:
+    chunks = LongChunks(0.2)
+    assert (chunks.tokens(512), chunks.tokens(512, is_alone=True)) == (64, 512)  # nothing was measured
+    chunks.record(64.0, 64)
+    assert (chunks.tokens(512), chunks.tokens(512, is_alone=True)) == (16, 64)
 
 
 def test_a_slow_matcher_runs_on_another_thread() -> None:

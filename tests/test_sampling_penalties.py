@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from guided.errors import GuidedError
 from guided.sampling import SamplingParams
+from guided.sampling.params import REPETITION_PENALTIES
 from guided.sampling.penalties import Penalties, apply_changes
 from guided.sampling.sampler import choose, uniform
 from tests.effort import examples
@@ -44,6 +45,13 @@ NUMBERS = st.fixed_dictionaries(
 
 def penalise(penalties: Penalties, logits: torch.Tensor, output: list[int]) -> None:
     apply_changes(penalties.changes(output), logits, len(output))
+
+
+@pytest.mark.parametrize("penalty", REPETITION_PENALTIES)
+def test_extreme_penalties_for_repetition_keep_logits_finite(penalty: float):
+    logits = torch.tensor([3e4, -3e4, 0.0, 1e-3] + [0.0] * (SIZE - 4))
+    penalise(Penalties(SamplingParams(repetition_penalty=penalty), [0, 1, 2, 3], ENDS, SIZE), logits, [])
+    assert logits.isfinite().all()
 
 
 def oracle(row: list[float], params: SamplingParams, prompt: list[int], output: list[int]) -> dict[int, float]:
@@ -182,6 +190,7 @@ def test_ids_past_the_vocabulary_are_refused():
     "wrong",
     [
         {"min_p": -0.1}, {"min_p": 1.1}, {"min_p": math.nan}, {"repetition_penalty": 0},
+        {"repetition_penalty": 1e-31}, {"repetition_penalty": 5e-324}, {"repetition_penalty": 1e31},
         {"repetition_penalty": math.inf}, {"bad_words": [[]]}, {"bad_words": [[1], ["a"]]}, {"min_tokens": -1},
         {"presence_penalty": 2.1}, {"frequency_penalty": math.nan}, {"logit_bias": {0: 101}}, {"logit_bias": {-1: 1}},
         {"logit_bias": {"a": 1}}, {"logit_bias": {1: math.nan}}, {"allowed_token_ids": []}, {"min_tokens": 1.5},

@@ -7,6 +7,7 @@ import asyncio
 import codecs
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,8 @@ pytest.importorskip("openai", reason="openai is not installed")
 
 from guided.chat import ChatTemplate  # noqa: E402
 from guided.engine import Engine  # noqa: E402
-from guided.errors import GuidedError, OptionError  # noqa: E402
+from guided.errors import GuidedError, LimitExceeded, OptionError  # noqa: E402
+from guided.limits import Limits  # noqa: E402
 from guided.server.engine_thread import EngineStopped  # noqa: E402
 from guided.server.http.admission import Admission  # noqa: E402
 from guided.server.http.errors import RequestError, find_status, make_error_body  # noqa: E402
@@ -325,3 +327,18 @@ def test_null_equals_an_absent_field():
         (ResponsesRequest, {"input": "a"}),
     ]:
         assert read_request(kind, body | nothing).options() == read_request(kind, body).options()
+
+
+@pytest.mark.parametrize("limit", [field.name for field in fields(Limits)])
+def test_limits_are_not_raised_by_clients(limit: str):
+    error = LimitExceeded(limit, 2, 1)
+    assert "guided.Limits" in str(error)
+    message = make_error_body(error)["error"]["message"]
+    assert message == f"limit {limit!r} exceeded: 2 > 1; make the specification smaller or simpler"
+
+
+@pytest.mark.parametrize("penalty", [5e-324, 1e-300, 1e31])
+def test_penalties_that_overflow_are_refused(penalty: float):
+    with pytest.raises(RequestError) as caught:
+        read_request(CompletionRequest, PROMPT | {"repetition_penalty": penalty})
+    assert caught.value.param == "repetition_penalty"

@@ -13,8 +13,9 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 
-from guided.errors import LimitExceeded
+from guided.errors import LimitExceeded, UnsupportedError
 from guided.server.app import create_app
+from guided.server.compile_lanes import CompileLane
 from guided.server.preparing import QUICK_SECONDS, CompileTimeout, Preparation, RequestPreparer, with_time_limit
 from guided.server.settings import Settings
 from tests.live_server import becomes_idle, served, until, wait_until
@@ -22,14 +23,14 @@ from tests.server_support import small_engine
 
 
 def slow_compilations(server, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """From now on, specifications with "slow" in them exceed the time of the fast lane, and wait for the event in the
-    slow lane.
+    """From now on, specifications with "slow" in them exceed the time of all lanes but the slow one, in which they wait
+    for the event.
     """
     leave, made = threading.Event(), server.thread.preparer._make_steppers
 
     def compile(request, ids, seconds):
         if "slow" in str(request.constraint):
-            if seconds <= QUICK_SECONDS:
+            if seconds < server.thread.preparer.seconds:
                 raise LimitExceeded("seconds", 2 * seconds, seconds)
             assert leave.wait(20)
         return made(request, ids, seconds)
@@ -137,7 +138,7 @@ def test_a_compilation_that_cannot_check_the_time_is_ended_from_outside(monkeypa
             leave, made = threading.Event(), server.thread.preparer._make_steppers
 
             def compile(request, ids, seconds):
-                if lane == "slow" and seconds <= QUICK_SECONDS:
+                if not seconds or (lane == "slow" and seconds <= QUICK_SECONDS):
                     raise LimitExceeded("seconds", 2 * seconds, seconds)
                 assert leave.wait(20)
                 return made(request, ids, seconds)
@@ -221,12 +222,102 @@ def test_known_grammars_are_found_by_all_lanes():
     asyncio.run(run())
 
 
+def test_cached_grammars_do_not_wait_for_compilations(monkeypatch: pytest.MonkeyPatch):
+    """Neither do their errors. All threads that compile are busy."""
+
+    async def run():
+        async with served() as (server, http):
+            assert (await post(http, "[a-z]{3}")).status_code == 200
+            leave, made = threading.Event(), server.thread.preparer._make_steppers
+
+            def compile(request, ids, seconds):
+                assert not seconds or leave.wait(20)
+                return made(request, ids, seconds)
+
+            monkeypatch.setattr(server.thread.preparer, "_make_steppers", compile)
+            waiting = [post(http, f"other{number}") for number in range(20)]
+            await until(lambda: server.thread.preparer.compile_lanes[1].request_count == 20)
+            assert (await post(http, "[a-z]{3}")).status_code == 200
+            refused = await http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1, "regex": "[a-z]{3}"})
+            assert refused.json()["error"]["code"] == "max_tokens_too_small"
+            assert not any(each.done() for each in waiting)
+            leave.set()
+            assert [(await each).status_code for each in waiting] == [200] * 20
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("max_requests", [None, 9])
+def test_keys_take_turns_in_a_lane(max_requests: int | None):
+    lane, leave, order = CompileLane(1.0, 1, max_requests), threading.Event(), []
+    lane.submit("", lambda: leave.wait(20))
+    wait_until(lambda: not lane._queues)
+    for owner, number in (("one", 0), ("one", 1), ("one", 2), ("two", 0), ("", 0), ("two", 1)):
+        assert lane.submit(owner, lambda owner=owner, number=number: order.append((owner, number)))
+    assert lane.request_count == 7
+    leave.set()
+    wait_until(lambda: not lane.request_count)
+    assert [owner for owner, _ in order] == ["one", "two", "", "one", "two", "one"]
+    numbers = [number for owner, number in order if owner == "one"]
+    assert numbers == ([2, 1, 0] if max_requests is None else [0, 1, 2])  # the newest, or the oldest first
+    lane.close()
+
+
+def test_a_lane_may_be_full():
+    lane, leave, ended = CompileLane(1.0, 1, max_requests=4, max_per_key=2), threading.Event(), []
+
+    def call() -> None:
+        assert leave.wait(20)
+        ended.append(1)
+
+    assert [lane.submit(owner, call) for owner in ("one", "one", "one", "", "", "")] == [True] * 2 + [False] + [
+        True, True, False,
+    ]  # fmt: skip
+    leave.set()
+    wait_until(lambda: not lane.request_count)
+    assert len(ended) == 4 and lane.submit("one", call)
+    wait_until(lambda: len(ended) == 5)
+    lane.close()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_canonical_requests_never_run_on_the_reader(monkeypatch: pytest.MonkeyPatch, is_known: bool):
+    """Neither their tables nor their masks are computed on the thread that reads prompts."""
+    threads = dict[str, str]()
+    monkeypatch.setattr("guided.server.preparing.is_spelling_known", lambda vocabulary: is_known)
+
+    def spelling_of(vocabulary):
+        threads["tables"] = threading.current_thread().name
+        raise UnsupportedError("no tables")
+
+    monkeypatch.setattr("guided.server.preparing.spelling_of", spelling_of)
+
+    async def run():
+        async with served() as (server, http):
+            made = server.thread.preparer._make_steppers
+
+            def compile(request, ids, seconds):
+                threads[f"{seconds:g}"] = threading.current_thread().name
+                return made(request, ids, seconds)
+
+            monkeypatch.setattr(server.thread.preparer, "_make_steppers", compile)
+            refused = await http.post("/v1/completions", json={"prompt": "a", "max_tokens": 2, "canonical": True})
+            assert "canonical tokens of this tokenizer are unknown" in refused.json()["error"]["message"]
+            assert threads.keys() == {"0", f"{QUICK_SECONDS:g}"} | (set() if is_known else {"tables"})
+            assert all("compiler" in name for name in threads.values())
+            threads.clear()
+            assert (await post(http, "")).status_code == 200
+            assert all("reader" in name for name in threads.values())
+
+    asyncio.run(run())
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have priorities of their own on Linux alone")
 def test_all_threads_that_compile_give_way():
     preparing = RequestPreparer(small_engine())
 
-    for pool in (preparing._quick, preparing._slow):
-        there = pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+    for lane in preparing.compile_lanes:
+        there = lane.pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         assert there.result() == 10
     preparing.close()
 

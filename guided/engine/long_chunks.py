@@ -4,6 +4,9 @@ In: the duration of each pass, and how many tokens of long text it read. Out: th
 about `seconds`, for any model, machine and context length. Without this limit, decoding sequences would wait for a full
 pass (512 tokens) per token while a long prompt is read.
 
+If no sequence decodes, a pass may take `_ALONE_FACTOR` times as long. Requests that arrive meanwhile wait for its end,
+and with a long context, a full pass takes many seconds on a CPU.
+
 How: passes without long text measure the time for decoding. The additional time of a pass with long text is the cost of
 this text. Both are exponential moving averages. On an accelerator a pass returns once it is launched, so the measured
 times are short and nothing is limited.
@@ -20,6 +23,8 @@ __all__ = ["SHORT_LENGTH", "LongChunks", "divide_tokens", "first_in_order"]
 
 SHORT_LENGTH: Final = 16  # tokens: text up to this length is short, and is read in one pass
 _INITIAL_TOKENS: Final = 64  # tokens of long text in a pass before any measurement
+_ALONE_FACTOR: Final = 5
+_ALONE_TOKENS: Final = 64  # the least in a pass without decoding sequences: with fewer, a token takes much longer
 _NEWEST_WEIGHT: Final = 0.5  # the weight of the newest pass in the averages
 
 
@@ -41,13 +46,15 @@ class LongChunks:
                 self._token_seconds, max(0.0, seconds - (self._decoding_seconds or 0.0)) / tokens
             )
 
-    def tokens(self, max_tokens: int) -> int:
-        """How many tokens of long text the next pass may read: at least `SHORT_LENGTH`, at most `max_tokens`."""
+    def tokens(self, max_tokens: int, *, is_alone: bool = False) -> int:
+        """How many tokens of long text the next pass may read: at least `SHORT_LENGTH`, at most `max_tokens`.
+        `is_alone`: the pass reads nothing else."""
         if self._token_seconds is None:
-            return min(max_tokens, _INITIAL_TOKENS)
-        if self._token_seconds * max_tokens <= self.seconds:
+            return max_tokens if is_alone else min(max_tokens, _INITIAL_TOKENS)
+        seconds, least = (self.seconds * _ALONE_FACTOR, _ALONE_TOKENS) if is_alone else (self.seconds, SHORT_LENGTH)
+        if self._token_seconds * max_tokens <= seconds:
             return max_tokens
-        return min(max_tokens, max(SHORT_LENGTH, int(self.seconds / self._token_seconds)))
+        return min(max_tokens, max(least, int(seconds / self._token_seconds)))
 
 
 def _update_average(average: float | None, newest: float) -> float:
@@ -56,7 +63,7 @@ def _update_average(average: float | None, newest: float) -> float:
 
 def divide_tokens(running_tasks: Sequence[Task], tokens_left: int, long_chunks: LongChunks) -> list[tuple[Task, int]]:
     """Divide `tokens_left` tokens among the running tasks: first the tasks with short text, such as decoding ones, then
-    the tasks with long text. If there are no tasks with short text, the limit of `long_chunks` does not apply.
+    the tasks with long text, which are limited by `long_chunks`.
 
     Half of the tokens for long text are reserved for the first such task in order. The other tasks with its priority
     share the other half, shortest first. Tasks with a lower priority get only tokens that the first task does not need.
@@ -69,7 +76,7 @@ def divide_tokens(running_tasks: Sequence[Task], tokens_left: int, long_chunks: 
         tokens_left -= shares_by_task[task]
     long_tasks = sorted(task for task in running_tasks if task.unread > SHORT_LENGTH)
     if long_tasks:
-        first, tokens_left = long_tasks[0], long_chunks.tokens(tokens_left) if shares_by_task else tokens_left
+        first, tokens_left = long_tasks[0], long_chunks.tokens(tokens_left, is_alone=not shares_by_task)
         shares_by_task[first], half = 0, (tokens_left + 1) // 2  # 0 keeps its position in the order
         for task in sorted(long_tasks[1:], key=lambda task: (task.priority, task.unread)):
             reserved = min(first.unread, half if task.priority == first.priority else tokens_left)

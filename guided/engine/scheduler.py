@@ -3,9 +3,9 @@
 The scheduler takes `Task`s, alone or in groups that share a prompt, and returns events from each `step`. A step is one
 forward pass over a chunk of each running sequence: one token for most, several forced tokens for some, a chunk of the
 prompt for others, and at most `token_budget` tokens in total. Decoding sequences have precedence: while they continue,
-long prompts are read in chunks (chunked prefill), which add at most about `long_seconds` to a pass. A short prompt is
-read together with an earlier long one. Masks are filled after the pass is launched and before its logits are read, so
-filling overlaps with the accelerator's work. Then one call chooses the tokens of all sequences.
+long prompts are read in chunks (chunked prefill), which add at most about `long_seconds` to a pass (long_chunks.py). A
+short prompt is read together with an earlier long one. Masks are filled after the pass is launched and before its
+logits are read, so filling overlaps with the accelerator's work. Then one call chooses the tokens of all sequences.
 
 A task may be added before its grammar is compiled. It then waits for the future that makes its sequence. Other tasks
 continue meanwhile, and a compilation error ends only this task.

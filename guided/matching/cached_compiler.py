@@ -41,7 +41,7 @@ from guided.matching.stored import write_specification
 from guided.meter import limit_compilation
 from guided.vocabulary import Vocabulary
 
-__all__ = ["CachedCompiler"]
+__all__ = ["CachedCompiler", "NotCached"]
 
 _WHY_EMPTY: Final = {
     "regex": "its parts contradict each other: check lookarounds, empty sets and lone surrogates",
@@ -56,8 +56,16 @@ _WHY_EMPTY: Final = {
 """Kind of specification -> what to look for if it generates nothing."""
 
 
+class NotCached(GuidedError):
+    """A compiler with `finds_only` did not find a grammar."""
+
+
 class CachedCompiler:
-    """The base of `GrammarCompiler`, which documents the arguments."""
+    """The base of `GrammarCompiler`, which documents the arguments.
+
+    Attributes:
+        finds_only: whether specifications that are not in the cache in memory raise `NotCached`.
+    """
 
     def __init__(
         self,
@@ -77,7 +85,7 @@ class CachedCompiler:
         cache_bytes = to_int(cache_bytes)
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ValueError(f"cache_bytes must be an integer of at least 0, not {brief(cache_bytes)}")
-        self.cache_bytes, self.warns = cache_bytes, warn
+        self.cache_bytes, self.warns, self.finds_only = cache_bytes, warn, False
         self._native = NativeCompiler(vocabulary)
         self.cache = GrammarCache(cache_bytes)
         self.folder = None if cache_dir is None else GrammarFolder(cache_dir)
@@ -132,6 +140,8 @@ class CachedCompiler:
         """
         compiled = self._find_cached(key)
         if compiled is None:
+            if self.finds_only:
+                raise NotCached("the grammar is not in the cache")
             with gc_paused(), limit_compilation(self.limits, work=False):
                 name = None if self.folder is None or parts is None else self._file_name(key, parts)
                 compiled = None if name is None else self._find_stored(name, source)

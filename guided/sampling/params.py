@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from guided.errors import OptionError, brief
 from guided.keywords import check_integer, is_number, read_items, to_int
 
-__all__ = ["SamplingParams"]
+__all__ = ["REPETITION_PENALTIES", "SamplingParams"]
 
+REPETITION_PENALTIES: Final = (1e-30, 1e30)
+"""The smallest and the largest value of `repetition_penalty`: beyond them, logits could overflow float32."""
 _SEEDS = 1 << 64
 _RETRY_STEP = 0xD1B54A32D192ED03  # far from the seeds of the request's other samples, which are adjacent
 
@@ -33,7 +35,7 @@ class SamplingParams:
         min_p: choose among tokens that are at least `min_p` times as likely (after the temperature) as the most likely
             token; None: all.
         repetition_penalty: divides positive and multiplies negative logits of tokens in the prompt or output; 1: no
-            penalty.
+            penalty. In `REPETITION_PENALTIES`.
         presence_penalty: subtracted from the logit of each token in the output.
         frequency_penalty: subtracted from a token's logit for each occurrence in the output.
         logit_bias: id -> bias, from -100 to 100, which is added to the token's logit.
@@ -117,9 +119,10 @@ class SamplingParams:
             raise OptionError(f"min_p is {brief(self.min_p)}, but must lie in [0, 1]", option="min_p")
         if not _is_integer(self.seed) or not 0 <= self.seed < _SEEDS:
             raise OptionError(f"seed is {brief(self.seed)}, but must be an integer in [0, 2**64)", option="seed")
-        if not is_number(self.repetition_penalty) or self.repetition_penalty <= 0:
+        low, high = REPETITION_PENALTIES
+        if not is_number(self.repetition_penalty) or not low <= self.repetition_penalty <= high:
             raise OptionError(
-                f"repetition_penalty is {brief(self.repetition_penalty)}, but must be a finite number above 0",
+                f"repetition_penalty is {brief(self.repetition_penalty)}, but must lie in [{low:g}, {high:g}]",
                 option="repetition_penalty",
             )
         for name in ("presence_penalty", "frequency_penalty"):

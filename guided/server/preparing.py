@@ -4,18 +4,27 @@ Problem. Most specifications compile in milliseconds, some in seconds, and an at
 up every limit. They must not delay other requests, least of all on the engine's thread. A thread cannot be stopped from
 outside, but a compilation constantly checks its `Limits`, including the time limit, and stops when one is exceeded.
 
-    request -> reader (lanes.py, by size): tokens, queue limit -> no constraint: done
+    request -> reader (lanes.py, by size): tokens, queue limit -> no grammar needed: done
                         |
-                        +-> quick lane, 2 threads: at most `QUICK_SECONDS` seconds -> done, or refused
+                        +-> cache lane, 2 threads: find the grammar in the cache -> done
                                      |
-                                     +-> slow lane, 1 thread: at most `seconds`, from the beginning
+                                     +-> quick lane, 2 threads: at most `QUICK_SECONDS` seconds -> done, or refused
+                                                  |
+                                                  +-> medium lane, 1 thread: at most `_MEDIUM_SECONDS` seconds
+                                                               |
+                                                               +-> slow lane, 1 thread: at most `seconds`
 
-So prompts without a constraint and cached grammars never wait for a long compilation. A short compilation waits at most
-`QUICK_SECONDS` for each compilation ahead of it. The queue of the slow lane has a maximum length, in total and per key.
-If it is full, requests are refused with `CompilerBusy`. Threads with long compilations yield to the model's steps
-(guided/engine/polite_pool.py).
+A compilation that runs out of time begins anew in the next lane, so each lane delays the shorter compilations behind it
+by a known time. Prompts without a grammar and cached grammars never wait for a compilation. The medium and the slow
+lane have a maximum length, in total and per key. If they are full, requests are refused with `CompilerBusy`. In each
+lane, keys take turns, and the first two lanes run the newest request of a key first (compile_lanes.py). Threads with
+long compilations yield to the model's steps (guided/engine/polite_pool.py).
 
-Guarantee: at most three compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the time of
+The first request with `canonical` computes tables of the tokenizer (guided/matching/canonical/), which no request can
+make larger. This takes two seconds, on a thread of its own, which does not yield: on a busy machine, a yielding thread
+would hardly run. If the client gets a timeout meanwhile, the tables are kept for later requests.
+
+Guarantee: at most four compilations for answers run at once (and two for /v1/grammars). `Limits` bounds the time of
 each compilation, and its memory through the limits on work, nodes and states. If a client disconnects, or gets 503
 because of the queue timeout, a running compilation continues up to its own limit, and a queued one never starts.
 
@@ -29,25 +38,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
+from math import inf
 from time import perf_counter
 from traceback import clear_frames
 from typing import Final, Literal, TypeAlias
 
 from guided.engine import Engine
-from guided.engine.polite_pool import PolitePool
 from guided.engine.request import Request
 from guided.engine.stepper import Stepper, begin_steppers
 from guided.engine.task import Task
-from guided.errors import GuidedError, LimitExceeded
+from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.limits import Limits
+from guided.matching.cached_compiler import NotCached
+from guided.matching.canonical import is_spelling_known, spelling_of
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.gc_pause import gc_paused
+from guided.server.compile_lanes import CompileLane
 from guided.server.http.lanes import BodyThreads
 
 __all__ = [
@@ -61,9 +72,12 @@ __all__ = [
     "with_time_limit",
 ]
 
-QUICK_SECONDS: Final = 0.5
-_MAX_SLOW_REQUESTS: Final = 8  # in the slow lane
-_MAX_SLOW_PER_KEY: Final = 2
+QUICK_SECONDS: Final = 0.1
+_MEDIUM_SECONDS: Final = 0.5
+_MAX_REQUESTS: Final = 8  # in the medium lane, and in the slow lane
+_MAX_PER_KEY: Final = 2  # likewise
+_GRAMMAR_OPTIONS: Final = ("canonical", "heal_prompt", "reasoning_end", "tools")
+"""Options with which the engine needs a grammar even without a constraint."""
 
 CompiledCallback: TypeAlias = Callable[[float, Exception | None], object]
 """Called with the seconds of a compilation and its error, on the thread that compiled."""
@@ -122,14 +136,18 @@ class RequestPreparer:
         self.seconds = Limits().seconds if seconds is None else seconds
         self.on_compiled: CompiledCallback | None = None
         self.lanes = BodyThreads()
-        self._quick = PolitePool(2, "guided compiler")
-        self._slow = PolitePool(1, "guided slow compiler")
-        self._lock, self._slow_requests = threading.Lock(), Counter[str]()
+        self.compile_lanes = (
+            CompileLane(0.0, 2, yields=False),  # the cache lane, whose calls are short
+            CompileLane(QUICK_SECONDS, 2),
+            CompileLane(_MEDIUM_SECONDS, 1, _MAX_REQUESTS, _MAX_PER_KEY),
+            CompileLane(inf, 1, _MAX_REQUESTS, _MAX_PER_KEY),
+        )
+        self._table_lane = CompileLane(inf, 1, yields=False)
 
     @property
     def slow_count(self) -> int:
         """The number of requests in the slow lane, waiting or compiling."""
-        return self._slow_requests.total()
+        return self.compile_lanes[-1].request_count
 
     def make_tasks(
         self, request: Request, owner: str = "", admit: Callable[[int], object] = lambda _: None, size: int = 0
@@ -149,8 +167,8 @@ class RequestPreparer:
     def close(self) -> None:
         """Start no further work."""
         self.lanes.close()
-        for pool in (self._quick, self._slow):
-            pool.shutdown(wait=False, cancel_futures=True)
+        for lane in (*self.compile_lanes, self._table_lane):
+            lane.close()
 
     def _read_prompt(self, future: Preparation, request: Request, owner: str, admit: Callable[[int], object]) -> None:
         if future.cancelled():
@@ -158,53 +176,55 @@ class RequestPreparer:
         try:
             ids = self._engine.encode_prompt(request.prompt, raw=request.options.get("raw", False))
             admit(len(ids))
-            steppers = self._make_steppers(request, ids, self.seconds) if request.constraint is None else None
+            needs_grammar = request.constraint is not None or any(map(request.options.get, _GRAMMAR_OPTIONS))
+            steppers = None if needs_grammar else self._make_steppers(request, ids, self.seconds)
         except Exception as error:
             _set_outcome(future, error)
             return
         if steppers is not None:
             _set_outcome(future, steppers)
         else:
-            future.enter("queue")
-            self._quick.submit(self._compile_quickly, future, request, ids, owner)
+            needs_tables = request.options.get("canonical") and not is_spelling_known(self._engine.vocabulary)
+            if needs_tables:
+                self._table_lane.submit(owner, lambda: self._compute_tables(future, request, ids, owner))
+            else:
+                self._enter_lane(0, future, request, ids, owner)
 
-    def _compile_quickly(self, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+    def _compute_tables(self, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+        """Compute the tables that `canonical` needs. Then continue in the first lane, which reports their error."""
         if future.cancelled():
             return
         future.enter("compilation")
+        with suppress(UnsupportedError):
+            spelling_of(self._engine.vocabulary)
+        self._enter_lane(0, future, request, ids, owner)
+
+    def _enter_lane(self, index: int, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+        future.enter("queue")
+        if not self.compile_lanes[index].submit(owner, lambda: self._compile(index, future, request, ids, owner)):
+            _set_outcome(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
+
+    def _compile(self, index: int, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+        """Compile within the time of a lane. If that is not enough, continue in the next lane."""
+        if future.cancelled():
+            return
+        future.enter("compilation")
+        seconds = min(self.compile_lanes[index].seconds, self.seconds)
         try:
-            outcome: list[Stepper] | Exception = self._make_steppers(request, ids, min(QUICK_SECONDS, self.seconds))
+            outcome: list[Stepper] | Exception = self._make_steppers(request, ids, seconds)
         except Exception as error:
             outcome = error
-        if not _is_timeout(outcome) or self.seconds <= QUICK_SECONDS:
-            self._finish_compilation(future, outcome)
-            return
-        with self._lock:
-            is_full = self.slow_count >= _MAX_SLOW_REQUESTS or (
-                owner and self._slow_requests[owner] >= _MAX_SLOW_PER_KEY
-            )
-            self._slow_requests[owner] += not is_full
-        if is_full:
-            _set_outcome(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
+        if isinstance(outcome, NotCached) or (seconds < self.seconds and _is_timeout(outcome)):
+            self._enter_lane(index + 1, future, request, ids, owner)
         else:
-            future.enter("queue")
-            self._slow.submit(self._compile_slowly, future, request, ids, owner)
-
-    def _compile_slowly(self, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
-        future.enter("compilation")
-        try:
-            if not future.cancelled():
-                self._finish_compilation(future, self._make_steppers(request, ids, self.seconds))
-        except Exception as error:
-            self._finish_compilation(future, error)
-        finally:
-            with self._lock:
-                self._slow_requests[owner] -= 1
+            self._finish_compilation(future, outcome)
 
     def _make_steppers(self, request: Request, ids: list[int], seconds: float) -> list[Stepper]:
+        """Prepare a request within a time limit. With 0 seconds, raise `NotCached` unless its grammar is cached."""
         with gc_paused():
             try:
-                compiler = with_time_limit(self._engine.compiler, seconds)
+                compiler = with_time_limit(self._engine.compiler, seconds or self.seconds)
+                compiler.finds_only = not seconds
                 return begin_steppers(self._engine.outputs(request, ids, compiler))
             except Exception as error:
                 _clear_error_frames(error)

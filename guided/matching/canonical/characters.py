@@ -9,7 +9,7 @@ computed once for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 from unicodedata import combining, decomposition
@@ -41,6 +41,10 @@ class TokenCharacters(NamedTuple):
 
 def token_characters(data: bytes) -> TokenCharacters | None:
     """A token's characters, or None if no UTF-8 text contains these bytes."""
+    try:
+        return TokenCharacters(b"", data.decode(), b"")
+    except UnicodeDecodeError:
+        pass
     begin = 0
     while begin < len(data) and data[begin] & 0xC0 == 0x80:
         begin += 1
@@ -90,39 +94,28 @@ def composing_characters() -> frozenset[str]:
 
 
 class ClassTree:
-    """Texts as paths of classes from a root, level by level.
+    """Texts as paths of classes from a root, level by level. Node 0, the root, stands for the empty text.
 
     Attributes:
-        nodes: text -> its node; the root, which is node 0, stands for the empty text.
+        nodes: the node of each text, int64 (n,).
+        count: the number of nodes.
     """
 
-    def __init__(self, texts: Iterable[str], class_of: Callable[[int], int]) -> None:
-        children: dict[tuple[int, int], int] = {}
-        levels: list[list[tuple[int, int, int]]] = []  # (number, parent's number, class), numbered as created
-        self.nodes: dict[str, int] = {}
-        count = 1
-        for text in texts:
-            node = 0
-            for depth, char in enumerate(text):
-                key = node, class_of(ord(char))
-                if key not in children:
-                    children[key] = count
-                    if depth == len(levels):
-                        levels.append([])
-                    levels[depth].append((count, *key))
-                    count += 1
-                node = children[key]
-            self.nodes[text] = node
-        order = np.zeros(count, np.int64)
+    def __init__(self, texts: Sequence[str], classes_of: Callable[[Ints], Ints]) -> None:
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        begins = np.cumsum(lengths) - lengths
+        codes = np.frombuffer("".join(texts).encode("utf-32-le"), "<u4").astype(np.int64)
+        classes = classes_of(codes)
+        self.nodes = np.zeros(len(texts), np.int64)
         self._levels: list[tuple[int, Ints, Ints]] = []  # the first node, parents, classes
-        begin = 1
-        for level in levels:
-            numbers, parents, classes = np.array(level, np.int64).T
-            order[numbers] = np.arange(begin, begin + len(level))
-            self._levels.append((begin, order[parents], classes))
-            begin += len(level)
-        self.nodes = {text: int(order[node]) for text, node in self.nodes.items()}
-        self.count = count
+        self.count = 1
+        for depth in range(int(lengths.max(initial=0))):
+            longer = np.flatnonzero(lengths > depth)
+            keys = self.nodes[longer] * _MAX_CLASSES + classes[begins[longer] + depth]
+            distinct_keys, inverse = np.unique(keys, return_inverse=True)
+            self.nodes[longer] = self.count + inverse
+            self._levels.append((self.count, distinct_keys // _MAX_CLASSES, distinct_keys % _MAX_CLASSES))
+            self.count += len(distinct_keys)
 
     def walk(self, start: int, first_step: Callable[[int, int], int], next_step: Callable[[int, int], int]) -> Ints:
         """The state after each node, int64 (count,): `first_step` reads the first character, `next_step` the others.

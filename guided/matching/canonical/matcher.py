@@ -25,7 +25,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from guided.matching.bitmask import is_allowed
 from guided.matching.canonical.spelling import Spelling, State
 from guided.matching.healing import HealingMatcher
 from guided.matching.matcher import GrammarMatcher
@@ -98,6 +97,8 @@ class CanonicalMatcher:
         """Remove from `row` those of `tokens` after which no canonical spelling is possible."""
         fuel = [MAX_STEPS]
         for token in tokens:
+            if fuel[0] < 0:
+                return  # the other tokens stay: the search has no steps left to decide about them
             if not self._can_continue(self._states[-1], token, budget, fuel):
                 row[token // 32] &= ~np.uint32(1 << token % 32).view(np.int32)
 
@@ -151,10 +152,8 @@ class CanonicalMatcher:
         inner_tokens = self._inner_tokens(budget)
         if inner_tokens is None:
             return True
-        row = self._spelling.row(state)
-        allowed = [token for token in inner_tokens if is_allowed(row, token)]
-        allowed.sort(key=lambda token: self._spelling.length(token) or inf, reverse=True)  # end tokens first
-        return any(self._can_continue(state, token, budget, fuel) for token in allowed)
+        inner_tokens.sort(key=lambda token: self._spelling.length(token) or inf, reverse=True)  # end tokens first
+        return any(self._can_continue(state, token, budget, fuel) for token in inner_tokens)
 
     def _has_few_tokens(self, budget: int | None) -> bool:
         return len(self._inner_tokens(budget) or ()) > 0

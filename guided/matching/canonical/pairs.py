@@ -19,8 +19,9 @@ M(the symbol that x merges into), and y likewise. `a` and `b` merge if the rank 
 In trained tokenizers, the rank of (x, y) is never below the time from which both exist. For other ranks, the merges of
 the two tokens are simulated.
 
-Cost: the derivations of 128,000 tokens take a few seconds, once. A row takes milliseconds, since only the merges of the
-last few symbols of its token matter (benchmarks.md). The last rows used are cached in at most `MAX_ROWS_BYTES`.
+Cost: the derivations of 128,000 tokens take half a second, once (derivations.py). A row takes a third of a millisecond,
+since only the merges of the last few symbols of its token matter. The last rows used are cached in at most
+`MAX_ROWS_BYTES`.
 """
 
 from __future__ import annotations
@@ -33,13 +34,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from guided.matching.bitmask import row_of
+from guided.matching.canonical.derivations import NEVER, Derivations
 from guided.vocabulary.byte_pairs import BytePairs
 
-__all__ = ["PairTable"]
+__all__ = ["PairTable", "pack_row"]
 
 MAX_ROWS_BYTES: Final = 32 * 1024 * 1024
-_NEVER: Final = 1 << 60
 
 Ints = npt.NDArray[np.int64]
 
@@ -52,45 +52,27 @@ class PairTable:
     """
 
     def __init__(self, pairs: BytePairs, size: int) -> None:
-        self._pairs, self._size = pairs, size
-        self._byte_tokens = [pairs.ids.get(bytes((byte,)), -1) for byte in range(256)]
-        singles = [token for token in self._byte_tokens if token >= 0]
-        self._halves: dict[int, tuple[int, int] | None] = dict.fromkeys(singles)  # token -> its two parts
-        self._time = dict.fromkeys(singles, -1)
-        self.reachable = np.zeros(size, bool)
-        for data, token in pairs.ids.items():
-            self.reachable[token] = self.merge_word(data) == [token]
+        self._find_merge, self._size = pairs.find_merge, size
+        self._derivations = derivations = Derivations(pairs, size)
+        self.reachable = derivations.reachable
         self._rows: OrderedDict[int, npt.NDArray[np.int32]] = OrderedDict()
-        self._time_array = np.full(size, -1, np.int64)
-        self._time_array[list(self._time)] = list(self._time.values())
-        self._by_left = self._merges_by_left()
+        is_reachable = self.reachable[derivations.left] & self.reachable[derivations.right]
+        columns = derivations.left, derivations.right, derivations.ranks
+        self._by_left = tuple(column[is_reachable] for column in columns)  # the merges of reachable tokens
         self._tokens_by_first = self._first_symbols()
 
     def merge_word(self, data: bytes) -> list[int]:
         """The tokens that merges produce for the bytes of a word; empty if a byte has no token."""
-        find_merge, halves = self._pairs.find_merge, self._halves
-        symbols = [self._byte_tokens[byte] for byte in data]
+        symbols: list[int] = self._derivations.byte_tokens[np.frombuffer(data, np.uint8)].tolist()
         if -1 in symbols:
             return []
-        pairs = [find_merge(a, b) for a, b in pairwise(symbols)]
         while True:
-            best, best_index = None, 0
-            for index, merge in enumerate(pairs):
-                if merge is not None and (best is None or merge[0] < best[0]):
-                    best, best_index = merge, index
-            if best is None:
+            merges = [self._find_merge(a, b) for a, b in pairwise(symbols)]
+            ranks = [NEVER if merge is None else merge[0] for merge in merges]
+            if min(ranks, default=NEVER) == NEVER:
                 return symbols
-            left, right = symbols[best_index : best_index + 2]
-            rank, merged_token = best
-            if merged_token not in halves:
-                halves[merged_token] = left, right
-                self._time[merged_token] = max(rank, self._time[left], self._time[right])
-            symbols[best_index : best_index + 2] = [merged_token]
-            del pairs[best_index]
-            if best_index < len(pairs):
-                pairs[best_index] = find_merge(merged_token, symbols[best_index + 1])
-            if best_index > 0:
-                pairs[best_index - 1] = find_merge(symbols[best_index - 1], merged_token)
+            best = ranks.index(min(ranks))
+            symbols[best : best + 2] = [merges[best][1]]  # type: ignore[index]
 
     def row(self, token: int) -> npt.NDArray[np.int32]:
         """The reachable tokens that may follow a reachable token within a word, as a bitmask row."""
@@ -105,7 +87,7 @@ class PairTable:
 
     def _row(self, token: int) -> npt.NDArray[np.int32]:
         allowed = self.reachable.copy()
-        for x, x_exists_until in self._spine(token, side=1):
+        for x, x_exists_until in self._last_symbols(token):
             others, rank, both_exist_from, y_exists_until = self._merging_tokens(x, x_exists_until)
             allowed[others[(rank >= both_exist_from) & (y_exists_until >= rank)]] = False
             is_early = (
@@ -115,7 +97,7 @@ class PairTable:
             allowed[others[merges_at_once]] = False
             for other in others[is_early & ~merges_at_once].tolist():
                 allowed[other] &= self.merge_word(self._token_bytes(token) + self._token_bytes(other)) == [token, other]
-        return row_of(self._size, np.flatnonzero(allowed))  # type: ignore[arg-type]
+        return pack_row(allowed)
 
     def _merging_tokens(self, x: int, x_exists_until: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Find tokens that at some time begin with a symbol y that merges with x before x itself is merged.
@@ -132,7 +114,7 @@ class PairTable:
         )
         counts = ends - starts
         indices = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        both_exist_from = np.maximum(self._time_array[ys], self._time[x])
+        both_exist_from = np.maximum(self._derivations.time[ys], self._derivations.time[x])
         return (
             self._tokens_by_first[1][indices],
             np.repeat(ranks, counts),
@@ -140,46 +122,37 @@ class PairTable:
             self._tokens_by_first[2][indices],
         )
 
-    def _spine(self, token: int, *, side: int) -> Iterator[tuple[int, int]]:
-        """Yield the last (`side` 1) or first (`side` 0) symbols that a token has over time, latest first, with their
-        end times."""
-        end_time = _NEVER
-        symbol: int | None = token
-        while symbol is not None:
+    def _last_symbols(self, token: int) -> Iterator[tuple[int, int]]:
+        """Yield the last symbols that a token has over time, latest first, with their end times."""
+        end_time, symbol = NEVER, token
+        while symbol >= 0:
             yield symbol, end_time
-            end_time = self._time[symbol]
-            halves = self._halves[symbol]
-            symbol = None if halves is None else halves[side]
+            end_time, symbol = int(self._derivations.time[symbol]), int(self._derivations.halves[1, symbol])
 
     def _first_symbols(self) -> tuple[Ints, Ints, Ints]:
         """(symbol, token that at some time begins with it, its end time), sorted by symbol."""
-        symbols = [
-            (symbol, token, until)
-            for token in np.flatnonzero(self.reachable).tolist()
-            for symbol, until in self._spine(token, side=0)
-        ]
-        return _sorted_columns(symbols)
-
-    def _merges_by_left(self) -> tuple[Ints, Ints, Ints]:
-        """(left, right, rank), sorted by the left symbol; reachable symbols only."""
-        reachable = self.reachable
-        return _sorted_columns(
-            [
-                (merge.left, merge.right, merge.rank)
-                for merge in self._pairs.merges()
-                if reachable[merge.left] and reachable[merge.right]
-            ]
-        )
+        tokens = symbols = np.flatnonzero(self.reachable)
+        end_times = np.full(len(tokens), NEVER)
+        columns = [(symbols, tokens, end_times)]
+        while len(tokens):
+            end_times, symbols = self._derivations.time[symbols], self._derivations.halves[0, symbols]
+            has_symbol = symbols >= 0
+            symbols, tokens, end_times = symbols[has_symbol], tokens[has_symbol], end_times[has_symbol]
+            columns.append((symbols, tokens, end_times))
+        symbols, tokens, end_times = (np.concatenate(column) for column in zip(*columns, strict=True))
+        order = np.argsort(symbols, kind="stable")
+        return symbols[order], tokens[order], end_times[order]
 
     def _token_bytes(self, token: int) -> bytes:
-        halves = self._halves[token]
-        if halves is None:
-            return bytes((self._byte_tokens.index(token),))
-        return self._token_bytes(halves[0]) + self._token_bytes(halves[1])
+        left, right = self._derivations.halves[:, token].tolist()
+        if left < 0:
+            return bytes((self._derivations.byte_tokens.tolist().index(token),))
+        return self._token_bytes(left) + self._token_bytes(right)
 
 
-def _sorted_columns(triples: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
-    """The columns of the triples, sorted by the first column."""
-    columns = np.array(triples or np.zeros((0, 3)), np.int64)
-    columns = columns[np.argsort(columns[:, 0], kind="stable")]
-    return columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy()
+def pack_row(allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    """The bitmask row of a bool array, (n,) -> int32 (ceil(n / 32),)."""
+    row = np.zeros((len(allowed) + 31) // 32, "<i4")
+    bytes_ = np.packbits(allowed, bitorder="little")
+    row.view(np.uint8)[: len(bytes_)] = bytes_
+    return row.astype(np.int32, copy=False)

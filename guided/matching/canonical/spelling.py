@@ -24,6 +24,7 @@ import re
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Final, NamedTuple
 from unicodedata import is_normalized
@@ -32,9 +33,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from guided.errors import UnsupportedError
 from guided.matching.bitmask import allowed_tokens, is_allowed, row_of
 from guided.matching.canonical.characters import composing_characters
-from guided.matching.canonical.pairs import PairTable
+from guided.matching.canonical.pairs import PairTable, pack_row
 from guided.matching.canonical.splitter import Splitter
 from guided.matching.canonical.words import BEGIN, WordMasks, WordState
 from guided.vocabulary.byte_pairs import BytePairs
@@ -45,9 +47,10 @@ __all__ = ["Branch", "Spelling", "State", "spelling_of"]
 Row = npt.NDArray[np.int32]
 _MAX_ROWS: Final = 1024
 _COMPOSED_BYTES: Final = 64
+_MARKS: Final = frozenset(bytes((byte,)) for byte in range(128) if not chr(byte).isalnum())
 
 
-_spellings: WeakKeyDictionary[Vocabulary, Spelling] = WeakKeyDictionary()
+_spellings: WeakKeyDictionary[Vocabulary, Spelling | UnsupportedError] = WeakKeyDictionary()
 _spellings_lock = threading.Lock()
 
 
@@ -60,8 +63,19 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
     with _spellings_lock:
         spelling = _spellings.get(vocabulary)
         if spelling is None:
-            spelling = _spellings[vocabulary] = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
-        return spelling
+            try:
+                spelling = Spelling(vocabulary.size, vocabulary.tokens, vocabulary.byte_pairs())
+            except UnsupportedError as error:
+                spelling = error.with_traceback(None)
+            _spellings[vocabulary] = spelling
+    if isinstance(spelling, UnsupportedError):
+        raise copy(spelling)
+    return spelling
+
+
+def is_spelling_known(vocabulary: Vocabulary) -> bool:
+    """Whether `spelling_of` returns or raises at once. Does not wait for a call that computes the spelling."""
+    return vocabulary in _spellings
 
 
 class Branch(NamedTuple):
@@ -167,20 +181,27 @@ class Spelling:
     @cached_property
     def punctuation(self) -> Row:
         """The tokens that are a single ASCII character other than a letter or digit, as a row."""
-        marks = {bytes((byte,)) for byte in range(128) if not chr(byte).isalnum()}
-        return row_of(self.size, [id for id, data in enumerate(self._bytes) if data in marks])
+        return row_of(self.size, [id for id, data in enumerate(self._bytes) if data in _MARKS])
 
     def tokens_with_any(self, marks: Iterable[int]) -> Row:
-        """The tokens whose text contains the text of one of `marks`, as a row."""
+        """The tokens whose text contains one of `marks`, which are tokens of `punctuation`, as a row."""
         out = self._empty_row.copy()
         for mark in marks:
             if mark not in self._tokens_containing:
-                mark_bytes = self._bytes[mark] or b""
-                self._tokens_containing[mark] = row_of(
-                    self.size, [i for i, data in enumerate(self._bytes) if data and mark_bytes in data]
-                )
+                (byte,) = self._bytes[mark] or b""
+                bytes_, ids = self._marks_in_tokens
+                self._tokens_containing[mark] = row_of(self.size, ids[bytes_ == byte])
             out |= self._tokens_containing[mark]
         return out
+
+    @cached_property
+    def _marks_in_tokens(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """The bytes of all tokens that are punctuation, and the token of each, (n,)."""
+        texts = [data or b"" for data in self._bytes]
+        ids = np.repeat(np.arange(len(texts)), np.fromiter(map(len, texts), np.int64, len(texts)))
+        bytes_ = np.frombuffer(b"".join(texts), np.uint8)
+        is_mark = np.isin(bytes_, np.frombuffer(b"".join(_MARKS), np.uint8))
+        return bytes_[is_mark], ids[is_mark]
 
     def length(self, token: int) -> int:
         """The number of bytes of a token."""
@@ -295,7 +316,7 @@ class Spelling:
             out = self._word_masks.row(word_state, begins_word) & can_be_produced
             for id in np.flatnonzero(out & (self._is_unreachable | self._is_tail)).tolist():
                 out[id] = self._advance_word_state(word_state, id, begins_word) is not None
-            self._rows[key] = row_of(self.size, np.flatnonzero(out))  # type: ignore[arg-type]
+            self._rows[key] = pack_row(out)
         return self._rows[key]
 
     def _advance_word_state(self, word_state: WordState, token: int, begins_word: bool) -> WordState | None:

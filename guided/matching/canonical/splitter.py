@@ -28,6 +28,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from guided.errors import LimitExceeded, SpecError, UnsupportedError
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.ecma_chars import property_set
@@ -79,6 +82,11 @@ class _CharacterClasses:
     def class_of(self, code: int) -> int:
         """The class of a character."""
         return self._numbers[bisect_right(self._lows, code) - 1]
+
+    def classes_of(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The classes of characters, (n,)."""
+        numbers: npt.NDArray[np.int64] = np.array(self._numbers, np.int64)
+        return numbers[np.searchsorted(np.array(self._lows, np.int64), codes, "right") - 1]
 
     def classes_in_range(self, low: int, high: int) -> frozenset[int]:
         """The classes of the characters from `low` to `high`."""

@@ -74,9 +74,8 @@ class WordMasks:
         self.heads = np.array([id for id, characters in self.characters_by_id.items() if characters.head], np.int64)
         self.tails = np.array([id for id, characters in self.characters_by_id.items() if characters.tail], np.int64)
         text_by_id = {id: characters.text for id, characters in self.characters_by_id.items() if not characters.head}
-        self._tree = ClassTree(sorted(set(text_by_id.values())), splitter.classes.class_of)
-        self._ids_at_boundary = np.fromiter((id for id in text_by_id), np.int64, len(text_by_id))
-        self._nodes = np.fromiter((self._tree.nodes[text] for text in text_by_id.values()), np.int64, len(text_by_id))
+        self._tree = ClassTree(list(text_by_id.values()), splitter.classes.classes_of)
+        self._ids_at_boundary = np.fromiter(text_by_id, np.int64, len(text_by_id))
         self._rows: dict[tuple[WordState, bool], Bools] = {}
 
     def step(self, state_set_id: int, char_class: int, begins_word: bool) -> int:
@@ -155,7 +154,7 @@ class WordMasks:
             states_by_node = self._tree.walk(
                 word_state.state_set_id, lambda s, c: self.step(s, c, begins_word), lambda s, c: self.step(s, c, False)
             )
-            out[self._ids_at_boundary] = states_by_node[self._nodes] > 0
+            out[self._ids_at_boundary] = states_by_node[self._tree.nodes] > 0
             ids_to_check = [id for id in self.tails.tolist() if not self.characters_by_id[id].head]
         for id in ids_to_check:
             out[id] = self.advance(word_state, self.characters_by_id[id], begins_word) is not None

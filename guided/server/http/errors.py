@@ -76,6 +76,7 @@ _REWORDINGS: Final = (
     (re.compile(r"\bpass it in registry=\{uri: schema\}"), "add it to the schema under $defs"),
     (re.compile(r"\bpass its text in documents=\{[^}]*\}"), 'write {"documents": {name: text}} instead of the name'),
     (re.compile(r'"report", with documents=(\{"report": )text\}'), r'{"documents": \1"In May ..."}}'),
+    (re.compile(r"\braise guided\.Limits\(\w+=\.\.\.\) to allow it"), "make the specification smaller or simpler"),
     (re.compile(r"\ballow_special_tokens=True\b"), "the server's option --allow-special-tokens"),
 )
 """Parts of hints that name Python arguments -> replacements for clients."""

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator, field_validator, model_validator
 
 from guided.errors import brief
+from guided.sampling.params import REPETITION_PENALTIES
 from guided.server.http.errors import RequestError
 from guided.server.openai.ignored_fields import IgnoredFields, IgnoredInConversations
 from guided.server.openai.reading import StrictModel, fault, read_request, validate_in_parts
@@ -98,6 +99,9 @@ class ConstraintFields(StrictModel):
         return read_structured_output(fields, allow_special_tokens=allow_special_tokens)
 
 
+_RepetitionPenalty = Annotated[float, Field(ge=REPETITION_PENALTIES[0], le=REPETITION_PENALTIES[1])]
+
+
 def _allow_null(schema: dict[str, Any]) -> None:
     """Let optional fields be null in the JSON Schema; see `TextRequest`."""
     for name, property in schema["properties"].items():
@@ -124,7 +128,7 @@ class TextRequest(ConstraintFields, IgnoredFields):
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
+    repetition_penalty: _RepetitionPenalty | None = None
     logit_bias: Annotated[dict[Annotated[int, Field(strict=False)], float], WrapValidator(validate_in_parts)] | None = (
         None
     )
