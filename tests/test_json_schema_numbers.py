@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import BARE_INTEGERS, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_constant, number_node
+from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_constants, number_node
 from guided.ir.nodes import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
 from tests.effort import examples
 
@@ -129,10 +129,10 @@ def test_membership_is_exact(low, high, integral, plain, written, data):
 @example(0, 0, None)
 def test_constants(digits, shift, data):
     value = Decimal10.parse(f"{digits}e{shift}")
-    plain, every = number_constant(value, True), number_constant(value, False)
+    plain, every = number_constants((value,), True), number_constants((value,), False)
     assert Fraction(plain.text) == Fraction(f"{digits}e{shift}")
     assert matches(every, plain.text)
-    bare, others = (number_constant(value, False, numbers) for numbers in (BARE_INTEGERS, NumberSet(not_bare=True)))
+    bare, others = (number_constants((value,), False, numbers) for numbers in (BARE_INTEGERS, NumberSet(not_bare=True)))
     assert matches(bare, plain.text) == value.is_integer != matches(others, plain.text)
     if data is not None:
         text = data.draw(texts(Fraction(f"{digits}e{shift}")))

@@ -17,6 +17,7 @@ __all__ = [
     "NONZERO",
     "PLUS",
     "POINT",
+    "REACH",
     "SIGN",
     "WHOLE",
     "ZERO",
@@ -27,6 +28,9 @@ __all__ = [
     "literal",
     "zero_run",
 ]
+
+REACH = 8
+"""The greatest exponent with which all spellings of integers and of numbers with bounds are complete."""
 
 ZERO, POINT, MINUS = Text("0"), Text("."), Text("-")
 DIGIT = Chars(((0x30, 0x39),))

@@ -31,11 +31,13 @@ Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
+from guided.frontends.json_schema.text.finite_numbers import finite_numbers
 from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits_max_states, multiples
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
@@ -48,6 +50,7 @@ from guided.frontends.json_schema.text.number_text import (
     NONZERO,
     PLUS,
     POINT,
+    REACH,
     SIGN,
     WHOLE,
     ZERO,
@@ -61,9 +64,8 @@ from guided.frontends.json_schema.text.number_text import (
 from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
 from guided.meter import spend
 
-__all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
+__all__ = ["REACH", "SCIENTIFIC", "check_size", "number_constants", "number_node"]
 
-REACH = 8
 SCIENTIFIC = 16
 
 _FEW_DIGITS = 8  # of bounded integers; for more digits, the general intersection costs less
@@ -148,9 +150,6 @@ def _between_bounds(
     position: int, low: Bound | None, high: Bound | None, free_digits: int | None, fraction: bool
 ) -> Node:
     """Spellings with the first digit at `position` whose digits are between the given bounds."""
-    if low is not None and high is not None and low.value == high.value:
-        zeros = _rest(position, len(low.value.digits), 0, fraction)
-        return EMPTY if low.strict or high.strict else Seq((_prefix_text(position, low.value.digits), zeros))
     sides = []
     if low is not None:
         sides.append(_compare(position, low, True, free_digits, fraction))
@@ -205,8 +204,8 @@ def _bound_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, B
 @lru_cache(maxsize=4096)
 def _naturals(low: int, high: int | None) -> Node:
     """The integers `low` to `high` (at least 0), with at least one digit. Leading zeros are allowed."""
-    if high is not None and high < low:
-        return EMPTY
+    if high is not None and high <= low:
+        return EMPTY if high < low else Seq((ZEROS, literal(str(low))))
     if low < 10 and (high is None or high < 10):
         first_digit = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
         return Seq((ZEROS, first_digit if high is not None else Alt((first_digit, Seq((NONZERO, DIGIT, DIGITS))))))
@@ -287,7 +286,7 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
 # --- all numbers
 
 
-def _check_size(value: Decimal10) -> None:
+def check_size(value: Decimal10) -> None:
     """Raise UnsupportedError for a large bound. n digits cost n * n nodes, and an exponent of n costs n characters."""
     if len(value.digits) > _MAX_BOUND_DIGITS:
         raise UnsupportedError(
@@ -304,6 +303,10 @@ def _check_size(value: Decimal10) -> None:
 
 def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool) -> Node:
     """Spellings of the positive numbers between positive bounds (None: no bound)."""
+    if low is not None and low == high:
+        constant = finite_numbers((low.value,), has_fraction=not (integral and plain), has_exponent=not plain)
+        is_complete = plain or not integral or low.value.exponent <= _FEW_DIGITS
+        return constant if is_complete else And((constant, _positive_integers()))
     if plain:
         return _without_exponent(low, high, not integral)
     if integral and low is None and high is None:
@@ -337,7 +340,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
     """Every spelling of every number in the set."""
     for bound in (numbers.low, numbers.high):
         if bound is not None:
-            _check_size(bound.value)
+            check_size(bound.value)
     numbers = numbers.with_integer_bounds()
     if numbers.is_empty:
         return EMPTY
@@ -390,17 +393,20 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         any(not fits_max_states(divisor) for divisor in numbers.divisors)
         and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
-        exclusions = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
-        return _limit_digits(_alt([number_constant(value, plain, exclusions) for value in values]), max_digits)
+        return _limit_digits(number_constants(values, plain, numbers), max_digits)
     needs_fraction = plain and numbers.integral and numbers.not_bare  # integers with a fraction
     integral = numbers.integral and not needs_fraction
     base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
-    excluded_nodes = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
+    has_no_exponent = plain or numbers.bare
+    for value in numbers.excluded:
+        check_size(value)
+    excluded_nodes: list[Node] = []
+    if numbers.excluded:
+        excluded_nodes.append(finite_numbers(numbers.excluded, has_exponent=not has_no_exponent))
     if numbers.fractional:
         excluded_nodes.append(number_node(NumberSet(integral=True), False))
     decided_nodes: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
     excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
-    has_no_exponent = plain or numbers.bare
     excluded_nodes += [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
     decided_nodes += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
     nodes = [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.divisors]
@@ -408,11 +414,14 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     return And((base, *nodes, *decided_nodes, *(Not(node) for node in excluded_nodes)))
 
 
-def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
-    """Every spelling of one number of a set. Only the shortest one if `plain`."""
-    spend()
+def number_constants(values: Sequence[Decimal10], plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
+    """Every spelling of some numbers of a set. Only the shortest one of each if `plain`."""
+    spend(len(values))
     if plain:
-        _check_size(value)
-        return Text(value.plain() + (".0" if numbers.not_bare and value.is_integer else ""))
-    bound = Bound(value)
-    return number_node(NumberSet(bound, bound, numbers.bare, bare=numbers.bare, not_bare=numbers.not_bare))
+        ends = [".0" if numbers.not_bare and value.is_integer else "" for value in values]
+        return _alt([Text(value.plain() + end) for value, end in zip(values, ends, strict=True)])
+    if numbers.bare:
+        integers = [value for value in values if value.is_integer]
+        return finite_numbers(integers, has_fraction=False, has_exponent=False)
+    node = finite_numbers(values)
+    return And((node, Not(BARE_INTEGER))) if numbers.not_bare else node
