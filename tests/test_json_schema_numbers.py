@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import BARE_INTEGERS, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_constants, number_node
+from guided.frontends.json_schema.text.finite_numbers import number_constants
+from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_node
 from guided.ir.nodes import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
 from tests.effort import examples
 

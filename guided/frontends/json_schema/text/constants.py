@@ -29,7 +29,8 @@ from guided.frontends.json_schema.text.containers import (
     declared_order,
     permutation_body,
 )
-from guided.frontends.json_schema.text.numbers import check_size, number_constants
+from guided.frontends.json_schema.text.finite_numbers import number_constants
+from guided.frontends.json_schema.text.numbers import check_size
 from guided.frontends.json_schema.text.spelling import MINIMAL_STRING
 from guided.ir.nodes import EMPTY, Alt, And, Node, Text
 from guided.ir.serial import serial

@@ -15,15 +15,17 @@ Cost: at most linear in the digits, times 2 * REACH + n positions for numbers of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
+from guided.frontends.json_schema.algebra.strings import union_of
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.number_text import REACH
-from guided.ir.nodes import EMPTY, Automaton, Node
+from guided.frontends.json_schema.text.number_text import BARE_INTEGER, REACH
+from guided.ir.nodes import EMPTY, And, Automaton, Node, Not, Text
 from guided.meter import spend
 
-__all__ = ["finite_numbers"]
+__all__ = ["finite_numbers", "number_constants"]
 
 _WORK_PER_STATE = 150
 _MINUS, _PLUS, _POINT, _ZERO, _NINE = map(ord, "-+.09")
@@ -52,6 +54,19 @@ def finite_numbers(values: Iterable[Decimal10], *, has_fraction: bool = True, ha
         return EMPTY
     spellings.add_start(positive, negative, has_zero)
     return Automaton(spellings.states())
+
+
+def number_constants(values: Sequence[Decimal10], plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
+    """Every spelling of some numbers of a set. Only the shortest one of each if `plain`."""
+    spend(len(values))
+    if plain:
+        ends = [".0" if numbers.not_bare and value.is_integer else "" for value in values]
+        return union_of([Text(value.plain() + end) for value, end in zip(values, ends, strict=True)])
+    if numbers.bare:
+        integers = [value for value in values if value.is_integer]
+        return finite_numbers(integers, has_fraction=False, has_exponent=False)
+    node = finite_numbers(values)
+    return And((node, Not(BARE_INTEGER))) if numbers.not_bare else node
 
 
 class _Digits:

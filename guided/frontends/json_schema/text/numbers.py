@@ -31,14 +31,13 @@ Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.finite_numbers import finite_numbers
-from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits_max_states, multiples
+from guided.frontends.json_schema.text.finite_numbers import finite_numbers, number_constants
+from guided.frontends.json_schema.text.multiples import MAX_LISTED, divisible_numbers, fits_max_states
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
@@ -62,14 +61,14 @@ from guided.frontends.json_schema.text.number_text import (
     zero_run,
 )
 from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
-from guided.meter import spend
 
-__all__ = ["REACH", "SCIENTIFIC", "check_size", "number_constants", "number_node"]
+__all__ = ["REACH", "SCIENTIFIC", "check_size", "number_node"]
 
 SCIENTIFIC = 16
 
 _FEW_DIGITS = 8  # of bounded integers; for more digits, the general intersection costs less
 _MAX_BOUND_DIGITS = 1_000
+_MAX_CACHED = 16  # excluded numbers
 _MAX_EXPONENT = 4_000
 
 
@@ -335,9 +334,14 @@ def _magnitude(bound: Bound | None, negative: bool) -> Bound | None:
     return Bound(bound.value.magnitude, bound.strict)
 
 
-@lru_cache(maxsize=1024)
 def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None = None) -> Node:
     """Every spelling of every number in the set."""
+    make = _number_node if len(numbers.excluded) <= _MAX_CACHED else _number_node.__wrapped__
+    return make(numbers, plain, max_digits)
+
+
+@lru_cache(maxsize=1024)
+def _number_node(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     for bound in (numbers.low, numbers.high):
         if bound is not None:
             check_size(bound.value)
@@ -390,7 +394,7 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         if numbers.is_empty:
             return EMPTY
     if (
-        any(not fits_max_states(divisor) for divisor in numbers.divisors)
+        not fits_max_states((*numbers.divisors, *numbers.no_divisors))
         and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
         return _limit_digits(number_constants(values, plain, numbers), max_digits)
@@ -407,21 +411,7 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         excluded_nodes.append(number_node(NumberSet(integral=True), False))
     decided_nodes: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
     excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
-    excluded_nodes += [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
-    decided_nodes += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
-    nodes = [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.divisors]
+    is_dense = numbers.integral and (numbers.low is None or numbers.high is None)
+    nodes = divisible_numbers(numbers.divisors, numbers.no_divisors, has_no_exponent, REACH, is_dense)
     nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if needs_fraction else []
     return And((base, *nodes, *decided_nodes, *(Not(node) for node in excluded_nodes)))
-
-
-def number_constants(values: Sequence[Decimal10], plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
-    """Every spelling of some numbers of a set. Only the shortest one of each if `plain`."""
-    spend(len(values))
-    if plain:
-        ends = [".0" if numbers.not_bare and value.is_integer else "" for value in values]
-        return _alt([Text(value.plain() + end) for value, end in zip(values, ends, strict=True)])
-    if numbers.bare:
-        integers = [value for value in values if value.is_integer]
-        return finite_numbers(integers, has_fraction=False, has_exponent=False)
-    node = finite_numbers(values)
-    return And((node, Not(BARE_INTEGER))) if numbers.not_bare else node
