@@ -30,7 +30,7 @@ from guided.frontends.json_schema.text.containers import (
     permutation_body,
 )
 from guided.frontends.json_schema.text.finite_numbers import number_constants
-from guided.frontends.json_schema.text.numbers import check_size
+from guided.frontends.json_schema.text.number_text import check_size
 from guided.frontends.json_schema.text.spelling import MINIMAL_STRING
 from guided.ir.nodes import EMPTY, Alt, And, Node, Text
 from guided.ir.serial import serial

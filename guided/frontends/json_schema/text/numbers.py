@@ -26,14 +26,13 @@ fraction and exponent.
 numbers="plain" allows no exponent, no negative zero, and no fraction in integers, unless draft 4 requires numbers that
 are not integers. Trailing zeros of a fraction are allowed. A constant has only its shortest spelling.
 
-Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
+Cost: O(REACH * n log n) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
 from guided.frontends.json_schema.text.finite_numbers import finite_numbers, number_constants
@@ -56,25 +55,29 @@ from guided.frontends.json_schema.text.number_text import (
     ZERO_FRACTION,
     ZEROS,
     E,
+    check_size,
     digit_run,
+    limit_digits,
     literal,
     zero_run,
 )
 from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
 
-__all__ = ["REACH", "SCIENTIFIC", "check_size", "number_node"]
+__all__ = ["REACH", "SCIENTIFIC", "number_node"]
 
 SCIENTIFIC = 16
 
 _FEW_DIGITS = 8  # of bounded integers; for more digits, the general intersection costs less
-_MAX_BOUND_DIGITS = 1_000
 _MAX_CACHED = 16  # excluded numbers
-_MAX_EXPONENT = 4_000
 
 
 def _alt(items: list[Node]) -> Node:
     nonempty = [item for item in items if item is not EMPTY]
     return EMPTY if not nonempty else nonempty[0] if len(nonempty) == 1 else Alt(tuple(nonempty))
+
+
+def _seq(*items: Node) -> Node:
+    return EMPTY if any(item is EMPTY for item in items) else Seq(items)
 
 
 @lru_cache(maxsize=128)
@@ -115,27 +118,36 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
     return Seq((digit_run(whole, whole), Repeat(tail, 0, 1)))
 
 
-def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
-    """One of `digits` after `digits_read` significant digits, preceded by the point if the whole part ends there."""
-    return Seq((POINT, digits)) if digits_read == position > 0 else digits
-
-
 def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | None, fraction: bool) -> Node:
     """Spellings with the first digit at `position` whose digits are within the lower (`is_above`) or upper bound."""
     digits = bound.value.digits
-    cases: list[Node] = []
-    for i in range(len(digits)):
-        first_digit = "1" if i == 0 else "0"
-        other = (
-            _span(max(chr(ord(digits[i]) + 1), first_digit), "9")
-            if is_above
-            else _span(first_digit, chr(ord(digits[i]) - 1))
-        )
-        if other is not EMPTY:
-            start = _prefix_text(position, digits[:i])
-            cases.append(Seq((start, _next_digit(position, i, other), _rest(position, i + 1, free_digits, fraction))))
-        if not is_above and i >= max(position, 1):
-            cases.append(_prefix_text(position, digits[:i]))  # ends here: missing digits count as zeros
+    others = [_digits_within(digit, is_above, index) for index, digit in enumerate(digits)]
+    whole = min(max(position, 0), len(digits))
+
+    def differ_in_whole(low: int, high: int) -> Node:
+        """The digits `low` to `high` before the point, if they differ from those of the bound."""
+        if high - low <= 1:
+            return others[low] if low < high else EMPTY
+        middle = (low + high) // 2
+        free, equal = digit_run(high - middle, high - middle), literal(digits[low:middle])
+        return _alt([_seq(differ_in_whole(low, middle), free), _seq(equal, differ_in_whole(middle, high))])
+
+    def differ_after(low: int, high: int) -> Node:
+        """The text from the digit `low` on, if the first digit that differs, or is missing, is before `high`."""
+        if high - low > 1:
+            middle = (low + high) // 2
+            return _alt([differ_after(low, middle), _seq(equal_digits(low, middle), differ_after(middle, high))])
+        point = POINT if low == position > 0 else EPSILON
+        is_missing = not is_above and low >= max(position, 1)  # missing digits count as zeros
+        differs = _seq(point, others[low], _rest(position, low + 1, free_digits, fraction))
+        return _alt([differs, EPSILON if is_missing else EMPTY])
+
+    def equal_digits(low: int, high: int) -> Node:
+        return literal(("." if low == position > 0 else "") + digits[low:high])
+
+    cases = [_seq(differ_in_whole(0, whole), _rest(position, whole, free_digits, fraction))]
+    if whole < len(digits):
+        cases.append(_seq(_prefix_text(position, digits[:whole]), differ_after(whole, len(digits))))
     equal = _prefix_text(position, digits)
     tail, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
     if is_above:
@@ -143,6 +155,12 @@ def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | Non
     elif not bound.strict:
         cases.append(Seq((equal, zeros)))
     return _alt(cases)
+
+
+def _digits_within(digit: str, is_above: bool, index: int) -> Node:
+    """The digits above or below a digit of the bound. The first digit is not zero."""
+    first_digit = "0" if index else "1"
+    return _span(max(chr(ord(digit) + 1), first_digit), "9") if is_above else _span(first_digit, chr(ord(digit) - 1))
 
 
 def _between_bounds(
@@ -285,21 +303,6 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
 # --- all numbers
 
 
-def check_size(value: Decimal10) -> None:
-    """Raise UnsupportedError for a large bound. n digits cost n * n nodes, and an exponent of n costs n characters."""
-    if len(value.digits) > _MAX_BOUND_DIGITS:
-        raise UnsupportedError(
-            f"a number has {len(value.digits)} digits, but at most {_MAX_BOUND_DIGITS:,} are supported",
-            hint="round it, or leave it out",
-        )
-    if abs(value.exponent) > _MAX_EXPONENT:
-        raise UnsupportedError(
-            f"a number has {abs(value.exponent)} digits on one side of the point, but at most {_MAX_EXPONENT:,} "
-            "are supported",
-            hint="use a number closer to 1, or leave it out",
-        )
-
-
 def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool) -> Node:
     """Spellings of the positive numbers between positive bounds (None: no bound)."""
     if low is not None and low == high:
@@ -367,16 +370,7 @@ def _number_node(numbers: NumberSet, plain: bool, max_digits: int | None) -> Nod
         if negative is not None:
             cases.append(Seq((MINUS, _positive(*negative, numbers.integral, plain or numbers.bare))))
         node = _alt(cases)
-    return _limit_digits(node, max_digits)
-
-
-def _limit_digits(node: Node, max_digits: int | None) -> Node:
-    """The spellings whose whole part, fraction and exponent have at most `max_digits` digits each."""
-    if max_digits is None:
-        return node
-    run = digit_run(1, max_digits)
-    exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
-    return And((node, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
+    return limit_digits(node, max_digits)
 
 
 # Excluded values must be recognised in every spelling that remains: with a small exponent, or without one.
@@ -397,7 +391,7 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         not fits_max_states((*numbers.divisors, *numbers.no_divisors))
         and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
-        return _limit_digits(number_constants(values, plain, numbers), max_digits)
+        return limit_digits(number_constants(values, plain, numbers), max_digits)
     needs_fraction = plain and numbers.integral and numbers.not_bare  # integers with a fraction
     integral = numbers.integral and not needs_fraction
     base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
