@@ -104,11 +104,12 @@ def test_combined_alternatives_of_divisors():
         assert _accepts(compiled, str(value)) == (first and second and third and value % 8 != 0), value
 
 
-def test_too_many_remainders_are_refused_or_listed():
+def test_too_many_remainders_are_refused():
     steps = [8721, 7, 11, 13, 37]
     schema = {"multipleOf": steps[0], "not": {"anyOf": [{"multipleOf": step} for step in steps[1:]]}}
     with pytest.raises(UnsupportedError, match=r"322,999,677 different remainders.*no multiples of 7"):
         COMPILER.compile_json_schema({"type": "number", "minimum": 0, **schema})
+    # Two bounds may leave few of them.
     compiled = COMPILER.compile_json_schema({"type": "number", "minimum": 0, "maximum": 100_000, **schema})
     for count in range(12):
         assert _accepts(compiled, str(8721 * count)) == (count > 0 and all(count % step for step in steps[1:]))

@@ -19,6 +19,7 @@ from guided.frontends.json_schema.documents.values import Decimal10
 __all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet", "is_multiple"]
 
 _MAX_DIGITS = 1_000
+_MAX_DIVISORS = 64  # whose common multiple is computed each time
 
 
 def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
@@ -148,16 +149,24 @@ class NumberSet:
         """Whether the set is known to be empty. False does not mean that it contains a number."""
         if (self.integral and self.fractional) or (self.bare and self.not_bare):
             return True
-        if self.divisors and self.no_divisors and not any(map(_is_long, (*self.divisors, *self.no_divisors))):
-            step = _common_multiple(self.divisors)
-            if any((step / _fraction(divisor)).denominator == 1 for divisor in self.no_divisors):
-                return True
+        if self.divisors and self.no_divisors and self._has_contradictory_divisors():
+            return True
         exact_set = self.with_integer_bounds() if self.low is not None and self.high is not None else self
         if exact_set.low is None or exact_set.high is None:
             return False
         if exact_set.low.value == exact_set.high.value:
             return exact_set.low.strict or exact_set.high.strict or exact_set.low.value not in exact_set
         return exact_set.high.value < exact_set.low.value
+
+    def _has_contradictory_divisors(self) -> bool:
+        """Whether every multiple of all divisors is a multiple of an excluded one. Many or long divisors are only
+        compared.
+        """
+        divisors = (*self.divisors, *self.no_divisors)
+        if len(divisors) > _MAX_DIVISORS or any(map(_is_long, divisors)):
+            return bool(set(self.divisors) & set(self.no_divisors))
+        step = _common_multiple(self.divisors)
+        return any((step / _fraction(divisor)).denominator == 1 for divisor in self.no_divisors)
 
 
 EVERY_NUMBER = NumberSet()

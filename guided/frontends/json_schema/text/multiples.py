@@ -28,7 +28,7 @@ from functools import lru_cache
 from math import lcm, prod
 
 from guided.errors import UnsupportedError
-from guided.frontends.json_schema.algebra.number_set import is_multiple
+from guided.frontends.json_schema.algebra.number_set import NumberSet, is_multiple
 from guided.frontends.json_schema.documents.values import Decimal10
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
@@ -40,7 +40,7 @@ from guided.frontends.json_schema.text.number_text import (
     ZEROS,
     E,
 )
-from guided.ir.nodes import Alt, Automaton, Chars, Node, Not, Repeat, Seq, Text
+from guided.ir.nodes import Alt, And, Automaton, Chars, Node, Not, Repeat, Seq, Text
 from guided.meter import spend
 
 __all__ = ["MAX_LISTED", "divisible_numbers", "fits_max_states"]
@@ -49,45 +49,49 @@ MAX_STATES = 20_000
 MAX_LISTED = 1_000
 """The maximum number of multiples between two bounds that are listed, if the automaton would have too many states."""
 _WORK_PER_STATE = 200  # including its ten edges
+_WORK_PER_COMPARISON = 200
 MAX_WITH_EXPONENT = 4_000
 MAX_REMAINDERS = 500_000
 """The maximum number of remainders of several divisors together, not counting their factors 2 and 5."""
-MAX_SEVERAL_WITH_EXPONENT, MAX_DENSE_WITH_EXPONENT = 160_000, 55_000  # estimated states, see `_spelling_count`
+MAX_SEVERAL_WITH_EXPONENT, MAX_INTEGERS_WITH_EXPONENT = 160_000, 55_000  # estimated states, see `_spelling_count`
 
 _NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
 _ZERO_WITH_EXPONENT = Seq((ZERO, ZERO_FRACTION, ANY_EXPONENT))
 _State = tuple[bool, tuple[tuple[int, int, int], ...]]
 
 
-def divisible_numbers(
-    divisors: Sequence[Decimal10], no_divisors: Sequence[Decimal10], no_exponent: bool, reach: int, is_dense: bool
-) -> list[Node]:
-    """The numbers that are multiples of all `divisors` and of none of `no_divisors`, as nodes to intersect.
+def divisible_numbers(numbers: NumberSet, no_exponent: bool, reach: int) -> list[Node]:
+    """The numbers that satisfy the divisors of a set, as nodes to intersect with its other numbers.
 
-    If several divisors need many states together, spellings with an exponent are left out. The limit is lower if the
-    caller intersects them with all integers (`is_dense`).
+    If a bound is missing, and several divisors need many states together, spellings with an exponent are left out.
 
     Raises:
         UnsupportedError: a divisor has too many digits, or all together need too many states.
     """
+    divisors, no_divisors = numbers.divisors, numbers.no_divisors
     all_divisors = (*divisors, *no_divisors)
-    if all(map(_fits_alone, all_divisors)) and (remainders := _count_remainders(all_divisors)) > MAX_REMAINDERS:
+    is_unbounded = numbers.low is None or numbers.high is None  # two bounds may leave few states
+    remainders = _count_remainders(all_divisors) if is_unbounded and all(map(fits_max_states, all_divisors)) else 0
+    if remainders > MAX_REMAINDERS:
         raise UnsupportedError(
             f"numbers with these conditions on multiples have {remainders:,} different remainders, but at most "
             f"{MAX_REMAINDERS:,} are supported: {_describe(divisors, no_divisors)}",
-            hint=f"give a minimum and a maximum with at most {MAX_LISTED:,} multiples between them, or fewer divisors",
+            hint="give a minimum and a maximum, or fewer divisors",
         )
+    spend(_WORK_PER_COMPARISON * len(all_divisors) ** 2)
     # A multiple of 12 is a multiple of 6. So next to 12, only the decided spellings of the multiples of 6 matter.
     strict_divisors = [d for d in divisors if not any(e != d and is_multiple(e, d) for e in divisors)]
     strict_no_divisors = [d for d in no_divisors if not any(e != d and is_multiple(d, e) for e in no_divisors)]
-    if len(all_divisors) > 1 and not no_exponent and all(map(_fits_alone, all_divisors)):
-        strict = (*strict_divisors, *strict_no_divisors)
-        states = _count_remainders(all_divisors) * _spelling_count(all_divisors, strict, reach)
-        no_exponent = states > (MAX_DENSE_WITH_EXPONENT if is_dense else MAX_SEVERAL_WITH_EXPONENT)
-    implied_divisors = [divisor for divisor in divisors if divisor not in strict_divisors]
+    if remainders and len(all_divisors) > 1 and not no_exponent:
+        states = remainders * _spelling_count(all_divisors, (*strict_divisors, *strict_no_divisors), reach)
+        no_exponent = states > (MAX_INTEGERS_WITH_EXPONENT if numbers.integral else MAX_SEVERAL_WITH_EXPONENT)
     nodes = [_multiples(divisor, no_exponent, reach) for divisor in strict_divisors]
-    nodes += [_decided_spellings(divisor, no_exponent, reach) for divisor in (*no_divisors, *implied_divisors)]
-    nodes += [Not(_multiples(divisor, no_exponent, reach)) for divisor in strict_no_divisors]
+    for divisor in all_divisors:
+        decided = _decided_spellings(divisor, no_exponent, reach)
+        if divisor in strict_no_divisors:
+            nodes.append(And((decided, Not(_multiples(divisor, no_exponent, reach)))))
+        elif divisor not in strict_divisors:
+            nodes.append(decided)
     return nodes
 
 
@@ -183,13 +187,8 @@ def _coprime_factor(divisor: Decimal10) -> tuple[int, list[int]]:
     return coprime_factor, counts
 
 
-def fits_max_states(divisors: Iterable[Decimal10]) -> bool:
-    """Whether the automata of the multiples are within MAX_STATES, and the remainders within MAX_REMAINDERS."""
-    divisors = tuple(divisors)
-    return all(map(_fits_alone, divisors)) and _count_remainders(divisors) <= MAX_REMAINDERS
-
-
-def _fits_alone(divisor: Decimal10) -> bool:
+def fits_max_states(divisor: Decimal10) -> bool:
+    """Whether the automaton of the multiples is within MAX_STATES."""
     return _size(divisor) <= MAX_STATES
 
 
@@ -210,7 +209,7 @@ def _size(divisor: Decimal10) -> int:
 @lru_cache(maxsize=256)
 def _unsigned_multiples(divisor: Decimal10) -> Automaton:
     """The multiples without sign and exponent."""
-    if not _fits_alone(divisor):
+    if not fits_max_states(divisor):
         raise UnsupportedError(
             f"the multiples of {divisor} need more than {MAX_STATES:,} states",
             hint=f"give a minimum and a maximum with at most {MAX_LISTED:,} multiples between them, or a divisor with "

@@ -388,7 +388,7 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         if numbers.is_empty:
             return EMPTY
     if (
-        not fits_max_states((*numbers.divisors, *numbers.no_divisors))
+        any(not fits_max_states(divisor) for divisor in numbers.divisors)
         and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
         return limit_digits(number_constants(values, plain, numbers), max_digits)
@@ -405,7 +405,6 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         excluded_nodes.append(number_node(NumberSet(integral=True), False))
     decided_nodes: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
     excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
-    is_dense = numbers.integral and (numbers.low is None or numbers.high is None)
-    nodes = divisible_numbers(numbers.divisors, numbers.no_divisors, has_no_exponent, REACH, is_dense)
+    nodes = divisible_numbers(numbers, has_no_exponent, REACH)
     nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if needs_fraction else []
     return And((base, *nodes, *decided_nodes, *(Not(node) for node in excluded_nodes)))
