@@ -113,3 +113,9 @@ def test_too_many_remainders_are_refused():
     compiled = COMPILER.compile_json_schema({"type": "number", "minimum": 0, "maximum": 100_000, **schema})
     for count in range(12):
         assert _accepts(compiled, str(8721 * count)) == (count > 0 and all(count % step for step in steps[1:]))
+
+
+@pytest.mark.parametrize("steps", [["0.5", "0.125"], ["0.125"], ["4", "2"]])
+def test_zero_has_every_exponent(steps):
+    node = number_node(NumberSet(divisors=tuple(map(Decimal10.parse, steps))))
+    assert all(matches(node, text) for text in ("0", "-0.00", "0e99", "0.0E-99"))

@@ -16,6 +16,7 @@ Cost: at most linear in the digits, times 2 * REACH + n positions for numbers of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, NumberSet
@@ -28,6 +29,8 @@ from guided.meter import spend
 __all__ = ["finite_numbers", "number_constants"]
 
 _WORK_PER_STATE = 150
+_MAX_CACHED, _MAX_CACHED_DIGITS = 4, 24  # the numbers of a cached set, and their digits
+
 _MINUS, _PLUS, _POINT, _ZERO, _NINE = map(ord, "-+.09")
 _ANY_EXPONENT = None
 _Edge = tuple[int, int, int]
@@ -41,6 +44,15 @@ def finite_numbers(values: Iterable[Decimal10], *, has_fraction: bool = True, ha
     """Every spelling of the numbers. Without `has_fraction`, no spelling has a point; without `has_exponent`, none has
     an exponent. Zero may have a sign.
     """
+    values = tuple(values)
+    is_cached = len(values) <= _MAX_CACHED and all(
+        len(value.digits) <= _MAX_CACHED_DIGITS and abs(value.exponent) <= _MAX_CACHED_DIGITS for value in values
+    )
+    return (_finite_numbers if is_cached else _finite_numbers.__wrapped__)(values, has_fraction, has_exponent)
+
+
+@lru_cache(maxsize=1024)
+def _finite_numbers(values: tuple[Decimal10, ...], has_fraction: bool, has_exponent: bool) -> Node:
     spellings = _Spellings(has_fraction, has_exponent)
     positive: list[tuple[str, int]] = []
     negative: list[tuple[str, int]] = []
