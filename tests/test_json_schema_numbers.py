@@ -250,3 +250,17 @@ def test_parsing_is_exact_and_canonical(text):
 def test_order(a, b):
     x, y = Decimal10.parse(f"{a:f}"), Decimal10.parse(f"{b:f}")
     assert (x < y, x <= y, x == y) == (a < b, a <= b, a == b)
+
+
+@pytest.mark.parametrize("bound", ["12.34", "0.052", "105", "1.001", "9.9", "100"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_every_number_of_few_digits(bound, strict):
+    """Also those with fewer digits than the bound, and those that end at its point."""
+    low, high = (number_node(NumberSet(**{side: Bound(Decimal10.parse(bound), strict)})) for side in ("low", "high"))
+    limit = Fraction(bound)
+    for places in range(4):
+        for digits in range(0, 1300):
+            value = Fraction(digits, 10**places)
+            text = _plain(value) + ("" if digits % 3 or value.denominator == 1 else "0")
+            assert matches(low, text) == (value > limit or (value == limit and not strict)), text
+            assert matches(high, text) == (value < limit or (value == limit and not strict)), text
