@@ -126,24 +126,32 @@ def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | Non
 
     def differ_in_whole(low: int, high: int) -> Node:
         """The digits `low` to `high` before the point, if they differ from those of the bound."""
-        if high - low <= 1:
-            return others[low] if low < high else EMPTY
+        if high - low <= _FEW_DIGITS:
+            runs = [
+                (literal(digits[low:i]), others[i], digit_run(high - i - 1, high - i - 1)) for i in range(low, high)
+            ]
+            return _alt([Seq(run) for run in runs if run[1] is not EMPTY])
         middle = (low + high) // 2
         free, equal = digit_run(high - middle, high - middle), literal(digits[low:middle])
         return _alt([_seq(differ_in_whole(low, middle), free), _seq(equal, differ_in_whole(middle, high))])
 
     def differ_after(low: int, high: int) -> Node:
         """The text from the digit `low` on, if the first digit that differs, or is missing, is before `high`."""
-        if high - low > 1:
+        if high - low > _FEW_DIGITS:
             middle = (low + high) // 2
             return _alt([differ_after(low, middle), _seq(equal_digits(low, middle), differ_after(middle, high))])
-        point = POINT if low == position > 0 else EPSILON
-        is_missing = not is_above and low >= max(position, 1)  # missing digits count as zeros
-        differs = _seq(point, others[low], _rest(position, low + 1, free_digits, fraction))
-        return _alt([differs, EPSILON if is_missing else EMPTY])
+        cases: list[Node] = []
+        for i in range(low, high):
+            start = equal_digits(low, i)
+            if others[i] is not EMPTY:
+                point = POINT if i == position > 0 and i == low else EPSILON
+                cases.append(Seq((start, point, others[i], _rest(position, i + 1, free_digits, fraction))))
+            if not is_above and i >= max(position, 1):  # missing digits count as zeros
+                cases.append(start)
+        return _alt(cases)
 
     def equal_digits(low: int, high: int) -> Node:
-        return literal(("." if low == position > 0 else "") + digits[low:high])
+        return literal(("." if low == position > 0 and low < high else "") + digits[low:high])
 
     cases = [_seq(differ_in_whole(0, whole), _rest(position, whole, free_digits, fraction))]
     if whole < len(digits):
