@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import BARE_INTEGERS, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_constant, number_node
+from guided.frontends.json_schema.text.finite_numbers import number_constants
+from guided.frontends.json_schema.text.numbers import REACH, SCIENTIFIC, number_node
 from guided.ir.nodes import EMPTY, Alt, And, Automaton, Chars, Not, Repeat, Seq, Text
 from tests.effort import examples
 
@@ -129,10 +130,10 @@ def test_membership_is_exact(low, high, integral, plain, written, data):
 @example(0, 0, None)
 def test_constants(digits, shift, data):
     value = Decimal10.parse(f"{digits}e{shift}")
-    plain, every = number_constant(value, True), number_constant(value, False)
+    plain, every = number_constants((value,), True), number_constants((value,), False)
     assert Fraction(plain.text) == Fraction(f"{digits}e{shift}")
     assert matches(every, plain.text)
-    bare, others = (number_constant(value, False, numbers) for numbers in (BARE_INTEGERS, NumberSet(not_bare=True)))
+    bare, others = (number_constants((value,), False, numbers) for numbers in (BARE_INTEGERS, NumberSet(not_bare=True)))
     assert matches(bare, plain.text) == value.is_integer != matches(others, plain.text)
     if data is not None:
         text = data.draw(texts(Fraction(f"{digits}e{shift}")))
@@ -249,3 +250,17 @@ def test_parsing_is_exact_and_canonical(text):
 def test_order(a, b):
     x, y = Decimal10.parse(f"{a:f}"), Decimal10.parse(f"{b:f}")
     assert (x < y, x <= y, x == y) == (a < b, a <= b, a == b)
+
+
+@pytest.mark.parametrize("bound", ["12.34", "0.052", "105", "1.001", "9.9", "100"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_every_number_of_few_digits(bound, strict):
+    """Also those with fewer digits than the bound, and those that end at its point."""
+    low, high = (number_node(NumberSet(**{side: Bound(Decimal10.parse(bound), strict)})) for side in ("low", "high"))
+    limit = Fraction(bound)
+    for places in range(4):
+        for digits in range(0, 1300):
+            value = Fraction(digits, 10**places)
+            text = _plain(value) + ("" if digits % 3 or value.denominator == 1 else "0")
+            assert matches(low, text) == (value > limit or (value == limit and not strict)), text
+            assert matches(high, text) == (value < limit or (value == limit and not strict)), text

@@ -7,6 +7,7 @@ restricted to some of the spellings of its numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -18,6 +19,7 @@ from guided.frontends.json_schema.documents.values import Decimal10
 __all__ = ["BARE_INTEGERS", "EVERY_NUMBER", "Bound", "NumberSet", "is_multiple"]
 
 _MAX_DIGITS = 1_000
+_MAX_DIVISORS = 64  # whose common multiple is computed each time
 
 
 def is_multiple(value: Decimal10, divisor: Decimal10) -> bool:
@@ -135,10 +137,7 @@ class NumberSet:
         divisors = (*self.divisors, _ONE) if self.integral else self.divisors
         if not divisors or any(map(_is_long, (self.low.value, self.high.value, *divisors))):
             return None
-        steps = list(map(_fraction, divisors))
-        step = Fraction(
-            lcm(*(fraction.numerator for fraction in steps)), gcd(*(fraction.denominator for fraction in steps))
-        )
+        step = _common_multiple(divisors)
         first, last = ceil(_fraction(self.low.value) / step), floor(_fraction(self.high.value) / step)
         if last - first >= max_numbers:
             return None
@@ -150,7 +149,7 @@ class NumberSet:
         """Whether the set is known to be empty. False does not mean that it contains a number."""
         if (self.integral and self.fractional) or (self.bare and self.not_bare):
             return True
-        if self.divisors and set(self.divisors) & set(self.no_divisors):
+        if self.divisors and self.no_divisors and self._has_contradictory_divisors():
             return True
         exact_set = self.with_integer_bounds() if self.low is not None and self.high is not None else self
         if exact_set.low is None or exact_set.high is None:
@@ -158,6 +157,16 @@ class NumberSet:
         if exact_set.low.value == exact_set.high.value:
             return exact_set.low.strict or exact_set.high.strict or exact_set.low.value not in exact_set
         return exact_set.high.value < exact_set.low.value
+
+    def _has_contradictory_divisors(self) -> bool:
+        """Whether every multiple of all divisors is a multiple of an excluded one. Many or long divisors are only
+        compared.
+        """
+        divisors = (*self.divisors, *self.no_divisors)
+        if len(divisors) > _MAX_DIVISORS or any(map(_is_long, divisors)):
+            return bool(set(self.divisors) & set(self.no_divisors))
+        step = _common_multiple(self.divisors)
+        return any((step / _fraction(divisor)).denominator == 1 for divisor in self.no_divisors)
 
 
 EVERY_NUMBER = NumberSet()
@@ -172,6 +181,12 @@ def _fraction(value: Decimal10) -> Fraction:
     shift = value.exponent - len(value.digits)
     size = Fraction(int(value.digits or "0")) * Fraction(10) ** shift
     return -size if value.negative else size
+
+
+def _common_multiple(divisors: Iterable[Decimal10]) -> Fraction:
+    """The least positive number that is a multiple of all divisors."""
+    steps = list(map(_fraction, divisors))
+    return Fraction(lcm(*(step.numerator for step in steps)), gcd(*(step.denominator for step in steps)))
 
 
 def _decimal(value: Fraction) -> Decimal10:

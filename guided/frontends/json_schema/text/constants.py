@@ -10,6 +10,7 @@ Cost: linear in the values. A deeply nested value becomes several rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,7 +29,8 @@ from guided.frontends.json_schema.text.containers import (
     declared_order,
     permutation_body,
 )
-from guided.frontends.json_schema.text.numbers import number_constant
+from guided.frontends.json_schema.text.finite_numbers import number_constants
+from guided.frontends.json_schema.text.number_text import check_size
 from guided.frontends.json_schema.text.spelling import MINIMAL_STRING
 from guided.ir.nodes import EMPTY, Alt, And, Node, Text
 from guided.ir.serial import serial
@@ -112,12 +114,14 @@ class Constants:
         """One rule for several numbers of a set, since their spellings share most of their states."""
         options = self._lowering.options
         is_plain = options.numbers != "json" or options.constants == "plain"
-        nodes = union_of([number_constant(value, is_plain, numbers) for value in values])
+        for value in values:
+            check_size(value)
         if is_plain:
-            return nodes
+            return number_constants(values, True, numbers)
         first_values = ", ".join(map(str, values[:3])) + (", ..." if len(values) > 3 else "")
         key = ("constants", values, numbers.bare, numbers.not_bare)
-        return self._lowering.rule(key, f"json number of {first_values}", "", lambda: nodes)
+        make = partial(number_constants, values, False, numbers)
+        return self._lowering.rule(key, f"json number of {first_values}", "", make)
 
     def _array(self, value: list[Json], shape: Shape, level: int, nesting_depth: int) -> Node | None:
         if len(value) not in shape.item_window:

@@ -12,36 +12,107 @@ the remainder of its digits modulo A: each digit multiplies it by ten and adds i
   exponent, the twos and fives of A cancel, and only the rest of A must divide the digits, with up to `reach` digits
   after the point.
 
-All other spellings are undecided: `multiples` contains none of them, and `decided_spellings` excludes them.
+All other spellings are undecided: `_multiples` contains none of them, and `_decided_spellings` excludes them.
+
+Several divisors are intersected. Their states are at least the remainders modulo the least common multiple of all A,
+without factors 2 and 5, and most of them once for each exponent. If these are too many, all spellings with an exponent
+are left out. If the remainders alone are too many, the schema is refused.
 
 Cost: about A * (|s| + 2) states for each exponent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from math import lcm, prod
 
 from guided.errors import UnsupportedError
+from guided.frontends.json_schema.algebra.number_set import NumberSet, is_multiple
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.number_text import ANY_EXPONENT, DIGIT, SIGN, WHOLE, ZEROS, E
-from guided.ir.nodes import Alt, Automaton, Chars, Node, Repeat, Seq, Text
+from guided.frontends.json_schema.text.number_text import (
+    ANY_EXPONENT,
+    DIGIT,
+    SIGN,
+    WHOLE,
+    ZERO,
+    ZERO_FRACTION,
+    ZEROS,
+    E,
+)
+from guided.ir.nodes import Alt, And, Automaton, Chars, Node, Not, Repeat, Seq, Text
 from guided.meter import spend
 
-__all__ = ["MAX_LISTED", "MAX_STATES", "decided_spellings", "fits_max_states", "multiples"]
+__all__ = ["MAX_LISTED", "divisible_numbers", "fits_max_states"]
 
 MAX_STATES = 20_000
 MAX_LISTED = 1_000
 """The maximum number of multiples between two bounds that are listed, if the automaton would have too many states."""
 _WORK_PER_STATE = 200  # including its ten edges
+_WORK_PER_COMPARISON = 200
 MAX_WITH_EXPONENT = 4_000
+MAX_REMAINDERS = 500_000
+"""The maximum number of remainders of several divisors together, not counting their factors 2 and 5."""
+MAX_SEVERAL_WITH_EXPONENT, MAX_INTEGERS_WITH_EXPONENT = 160_000, 55_000  # estimated states, see `_spelling_count`
 
 _NUMBER = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, None))), 0, 1)))
+_ZERO_WITH_EXPONENT = Seq((ZERO, ZERO_FRACTION, ANY_EXPONENT))
 _State = tuple[bool, tuple[tuple[int, int, int], ...]]
 
 
+def divisible_numbers(numbers: NumberSet, no_exponent: bool, reach: int) -> list[Node]:
+    """The numbers that satisfy the divisors of a set, as nodes to intersect with its other numbers.
+
+    If a bound is missing, and several divisors need many states together, spellings with an exponent are left out.
+
+    Raises:
+        UnsupportedError: a divisor has too many digits, or all together need too many states.
+    """
+    divisors, no_divisors = numbers.divisors, numbers.no_divisors
+    all_divisors = (*divisors, *no_divisors)
+    is_unbounded = numbers.low is None or numbers.high is None  # two bounds may leave few states
+    remainders = _count_remainders(all_divisors) if is_unbounded and all(map(fits_max_states, all_divisors)) else 0
+    if remainders > MAX_REMAINDERS:
+        raise UnsupportedError(
+            f"numbers with these conditions on multiples have {remainders:,} different remainders, but at most "
+            f"{MAX_REMAINDERS:,} are supported: {_describe(divisors, no_divisors)}",
+            hint="give a minimum and a maximum, or fewer divisors",
+        )
+    spend(_WORK_PER_COMPARISON * len(all_divisors) ** 2)
+    # A multiple of 12 is a multiple of 6. So next to 12, only the decided spellings of the multiples of 6 matter.
+    strict_divisors = [d for d in divisors if not any(e != d and is_multiple(e, d) for e in divisors)]
+    strict_no_divisors = [d for d in no_divisors if not any(e != d and is_multiple(d, e) for e in no_divisors)]
+    if remainders and len(all_divisors) > 1 and not no_exponent:
+        states = remainders * _spelling_count(all_divisors, (*strict_divisors, *strict_no_divisors), reach)
+        no_exponent = states > (MAX_INTEGERS_WITH_EXPONENT if numbers.integral else MAX_SEVERAL_WITH_EXPONENT)
+    nodes = [_multiples(divisor, no_exponent, reach) for divisor in strict_divisors]
+    for divisor in all_divisors:
+        decided = _decided_spellings(divisor, no_exponent, reach)
+        if divisor in strict_no_divisors:
+            nodes.append(And((decided, Not(_multiples(divisor, no_exponent, reach)))))
+        elif divisor not in strict_divisors:
+            nodes.append(decided)
+    return nodes
+
+
+def _describe(divisors: Sequence[Decimal10], no_divisors: Sequence[Decimal10]) -> str:
+    parts = [f"multiples of {divisor}" for divisor in divisors[:4]]
+    parts += [f"no multiples of {divisor}" for divisor in no_divisors[:4]]
+    return ", ".join(parts) + (", ..." if len(divisors) > 4 or len(no_divisors) > 4 else "")
+
+
+def _spelling_count(divisors: Sequence[Decimal10], strict_divisors: Sequence[Decimal10], reach: int) -> int:
+    """An estimate of the states for each remainder: one for each exponent that all divisors decide, and for each number
+    of zeros at the end that a divisor distinguishes.
+    """
+    powers = set(range(-reach, reach + 1))
+    for divisor in divisors:
+        powers &= {power for power, _ in _mantissa_divisors(divisor, reach)}
+    return len(powers) * prod(max(_coprime_factor(divisor)[1]) + 1 for divisor in strict_divisors)
+
+
 @lru_cache(maxsize=64)
-def multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
+def _multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
     """Spellings of the multiples, with a sign.
 
     Raises:
@@ -49,7 +120,7 @@ def multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
     """
     cases: list[Node] = [_unsigned_multiples(divisor)]
     if not no_exponent:
-        cases.append(Seq((Text("0"), Repeat(Seq((Text("."), Repeat(Text("0"), 1, None))), 0, 1), ANY_EXPONENT)))
+        cases.append(_ZERO_WITH_EXPONENT)
         cases += (
             Seq((_unsigned_multiples(scaled_divisor), _exponent(power)))
             for power, scaled_divisor in _mantissa_divisors(divisor, reach)
@@ -61,10 +132,11 @@ def multiples(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
 
 
 @lru_cache(maxsize=64)
-def decided_spellings(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
-    """The spellings of numbers, multiples or not, that `multiples` decides."""
+def _decided_spellings(divisor: Decimal10, no_exponent: bool, reach: int) -> Node:
+    """The spellings of numbers, multiples of the divisor or not, that `_multiples` decides."""
     cases: list[Node] = [_NUMBER]
     if not no_exponent:
+        cases.append(_ZERO_WITH_EXPONENT)
         cases.append(Seq((_NUMBER, Alt(tuple(_exponent(power) for power, _ in _mantissa_divisors(divisor, reach))))))
         if (large := _large_factor(divisor, reach)) is not None:
             short_number = Seq((WHOLE, Repeat(Seq((Text("."), Repeat(DIGIT, 1, reach))), 0, 1)))
@@ -94,13 +166,8 @@ def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decima
 
 def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     """(A without its factors 2 and 5, the exponents for which only this matters). None if it needs too many states."""
-    coprime_factor, shift = int(divisor.digits), divisor.exponent - len(divisor.digits)
-    counts = []
-    for prime in (2, 5):
-        counts.append(0)
-        while coprime_factor % prime == 0:
-            coprime_factor //= prime
-            counts[-1] += 1
+    shift = divisor.exponent - len(divisor.digits)
+    coprime_factor, counts = _coprime_factor(divisor)
     min_exponent = max(reach + max(counts) + shift, 0)
     if coprime_factor * (reach + 2) > MAX_WITH_EXPONENT or min_exponent > 99:
         return None
@@ -109,9 +176,25 @@ def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
     return coprime_factor, Seq((E, Repeat(Text("+"), 0, 1), ZEROS, numbers))
 
 
+def _coprime_factor(divisor: Decimal10) -> tuple[int, list[int]]:
+    """A without its factors 2 and 5, and how many of each it has."""
+    coprime_factor, counts = int(divisor.digits), []
+    for prime in (2, 5):
+        counts.append(0)
+        while coprime_factor % prime == 0:
+            coprime_factor //= prime
+            counts[-1] += 1
+    return coprime_factor, counts
+
+
 def fits_max_states(divisor: Decimal10) -> bool:
     """Whether the automaton of the multiples is within MAX_STATES."""
     return _size(divisor) <= MAX_STATES
+
+
+def _count_remainders(divisors: Iterable[Decimal10]) -> int:
+    """The remainders of several divisors together, not counting their factors 2 and 5."""
+    return lcm(*(_coprime_factor(divisor)[0] for divisor in divisors))
 
 
 def _size(divisor: Decimal10) -> int:

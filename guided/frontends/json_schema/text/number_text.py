@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from guided.ir.nodes import Alt, Chars, Node, Repeat, Seq, Text
+from guided.errors import UnsupportedError
+from guided.frontends.json_schema.documents.values import Decimal10
+from guided.ir.nodes import Alt, And, Chars, Node, Repeat, Seq, Text
 
 __all__ = [
     "ANY_EXPONENT",
@@ -17,16 +19,24 @@ __all__ = [
     "NONZERO",
     "PLUS",
     "POINT",
+    "REACH",
     "SIGN",
     "WHOLE",
     "ZERO",
     "ZEROS",
     "ZERO_FRACTION",
     "E",
+    "check_size",
     "digit_run",
+    "limit_digits",
     "literal",
     "zero_run",
 ]
+
+REACH = 8
+"""The greatest exponent with which all spellings of integers and of numbers with bounds are complete."""
+
+_MAX_DIGITS, _MAX_EXPONENT = 1_000, 4_000
 
 ZERO, POINT, MINUS = Text("0"), Text("."), Text("-")
 DIGIT = Chars(((0x30, 0x39),))
@@ -59,3 +69,27 @@ ANY_EXPONENT = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), digit_
 WHOLE = Alt((ZERO, Seq((NONZERO, DIGITS))))
 BARE_INTEGER = Seq((SIGN, WHOLE))
 ANY_NUMBER = Seq((SIGN, WHOLE, FRACTION, Repeat(ANY_EXPONENT, 0, 1)))
+
+
+def limit_digits(node: Node, max_digits: int | None) -> Node:
+    """The spellings whose whole part, fraction and exponent have at most `max_digits` digits each."""
+    if max_digits is None:
+        return node
+    run = digit_run(1, max_digits)
+    exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
+    return And((node, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
+
+
+def check_size(value: Decimal10) -> None:
+    """Raise UnsupportedError for a long number. Digits cost nodes, and an exponent of n costs n characters."""
+    if len(value.digits) > _MAX_DIGITS:
+        raise UnsupportedError(
+            f"a number has {len(value.digits)} digits, but at most {_MAX_DIGITS:,} are supported",
+            hint="round it, or leave it out",
+        )
+    if abs(value.exponent) > _MAX_EXPONENT:
+        raise UnsupportedError(
+            f"a number has {abs(value.exponent)} digits on one side of the point, but at most {_MAX_EXPONENT:,} "
+            "are supported",
+            hint="use a number closer to 1, or leave it out",
+        )

@@ -26,17 +26,17 @@ fraction and exponent.
 numbers="plain" allows no exponent, no negative zero, and no fraction in integers, unless draft 4 requires numbers that
 are not integers. Trailing zeros of a fraction are allowed. A constant has only its shortest spelling.
 
-Cost: O(REACH * n^2) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
+Cost: O(REACH * n log n) nodes for bounds of n digits. `multipleOf` is in `multiples.py`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from guided.errors import UnsupportedError
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
-from guided.frontends.json_schema.text.multiples import MAX_LISTED, decided_spellings, fits_max_states, multiples
+from guided.frontends.json_schema.text.finite_numbers import finite_numbers, number_constants
+from guided.frontends.json_schema.text.multiples import MAX_LISTED, divisible_numbers, fits_max_states
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
@@ -48,32 +48,36 @@ from guided.frontends.json_schema.text.number_text import (
     NONZERO,
     PLUS,
     POINT,
+    REACH,
     SIGN,
     WHOLE,
     ZERO,
     ZERO_FRACTION,
     ZEROS,
     E,
+    check_size,
     digit_run,
+    limit_digits,
     literal,
     zero_run,
 )
 from guided.ir.nodes import EMPTY, EPSILON, Alt, And, Chars, Node, Not, Repeat, Seq, Text
-from guided.meter import spend
 
-__all__ = ["REACH", "SCIENTIFIC", "number_constant", "number_node"]
+__all__ = ["REACH", "SCIENTIFIC", "number_node"]
 
-REACH = 8
 SCIENTIFIC = 16
 
 _FEW_DIGITS = 8  # of bounded integers; for more digits, the general intersection costs less
-_MAX_BOUND_DIGITS = 1_000
-_MAX_EXPONENT = 4_000
+_MAX_CACHED = 16  # excluded numbers
 
 
 def _alt(items: list[Node]) -> Node:
     nonempty = [item for item in items if item is not EMPTY]
     return EMPTY if not nonempty else nonempty[0] if len(nonempty) == 1 else Alt(tuple(nonempty))
+
+
+def _seq(*items: Node) -> Node:
+    return EMPTY if any(item is EMPTY for item in items) else Seq(items)
 
 
 @lru_cache(maxsize=128)
@@ -114,27 +118,44 @@ def _whole_digits(whole: int, digits_left: int | None, fraction: bool) -> Node:
     return Seq((digit_run(whole, whole), Repeat(tail, 0, 1)))
 
 
-def _next_digit(position: int, digits_read: int, digits: Node) -> Node:
-    """One of `digits` after `digits_read` significant digits, preceded by the point if the whole part ends there."""
-    return Seq((POINT, digits)) if digits_read == position > 0 else digits
-
-
 def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | None, fraction: bool) -> Node:
     """Spellings with the first digit at `position` whose digits are within the lower (`is_above`) or upper bound."""
     digits = bound.value.digits
-    cases: list[Node] = []
-    for i in range(len(digits)):
-        first_digit = "1" if i == 0 else "0"
-        other = (
-            _span(max(chr(ord(digits[i]) + 1), first_digit), "9")
-            if is_above
-            else _span(first_digit, chr(ord(digits[i]) - 1))
-        )
-        if other is not EMPTY:
-            start = _prefix_text(position, digits[:i])
-            cases.append(Seq((start, _next_digit(position, i, other), _rest(position, i + 1, free_digits, fraction))))
-        if not is_above and i >= max(position, 1):
-            cases.append(_prefix_text(position, digits[:i]))  # ends here: missing digits count as zeros
+    others = [_digits_within(digit, is_above, index) for index, digit in enumerate(digits)]
+    whole = min(max(position, 0), len(digits))
+
+    def differ_in_whole(low: int, high: int) -> Node:
+        """The digits `low` to `high` before the point, if they differ from those of the bound."""
+        if high - low <= _FEW_DIGITS:
+            runs = [
+                (literal(digits[low:i]), others[i], digit_run(high - i - 1, high - i - 1)) for i in range(low, high)
+            ]
+            return _alt([Seq(run) for run in runs if run[1] is not EMPTY])
+        middle = (low + high) // 2
+        free, equal = digit_run(high - middle, high - middle), literal(digits[low:middle])
+        return _alt([_seq(differ_in_whole(low, middle), free), _seq(equal, differ_in_whole(middle, high))])
+
+    def differ_after(low: int, high: int) -> Node:
+        """The text from the digit `low` on, if the first digit that differs, or is missing, is before `high`."""
+        if high - low > _FEW_DIGITS:
+            middle = (low + high) // 2
+            return _alt([differ_after(low, middle), _seq(equal_digits(low, middle), differ_after(middle, high))])
+        cases: list[Node] = []
+        for i in range(low, high):
+            start = equal_digits(low, i)
+            if others[i] is not EMPTY:
+                point = POINT if i == position > 0 and i == low else EPSILON
+                cases.append(Seq((start, point, others[i], _rest(position, i + 1, free_digits, fraction))))
+            if not is_above and i >= max(position, 1):  # missing digits count as zeros
+                cases.append(start)
+        return _alt(cases)
+
+    def equal_digits(low: int, high: int) -> Node:
+        return literal(("." if low == position > 0 and low < high else "") + digits[low:high])
+
+    cases = [_seq(differ_in_whole(0, whole), _rest(position, whole, free_digits, fraction))]
+    if whole < len(digits):
+        cases.append(_seq(_prefix_text(position, digits[:whole]), differ_after(whole, len(digits))))
     equal = _prefix_text(position, digits)
     tail, zeros = (_rest(position, len(digits), count, fraction) for count in (free_digits, 0))
     if is_above:
@@ -144,13 +165,16 @@ def _compare(position: int, bound: Bound, is_above: bool, free_digits: int | Non
     return _alt(cases)
 
 
+def _digits_within(digit: str, is_above: bool, index: int) -> Node:
+    """The digits above or below a digit of the bound. The first digit is not zero."""
+    first_digit = "0" if index else "1"
+    return _span(max(chr(ord(digit) + 1), first_digit), "9") if is_above else _span(first_digit, chr(ord(digit) - 1))
+
+
 def _between_bounds(
     position: int, low: Bound | None, high: Bound | None, free_digits: int | None, fraction: bool
 ) -> Node:
     """Spellings with the first digit at `position` whose digits are between the given bounds."""
-    if low is not None and high is not None and low.value == high.value:
-        zeros = _rest(position, len(low.value.digits), 0, fraction)
-        return EMPTY if low.strict or high.strict else Seq((_prefix_text(position, low.value.digits), zeros))
     sides = []
     if low is not None:
         sides.append(_compare(position, low, True, free_digits, fraction))
@@ -205,8 +229,8 @@ def _bound_positions(low: Bound | None, high: Bound | None) -> list[tuple[int, B
 @lru_cache(maxsize=4096)
 def _naturals(low: int, high: int | None) -> Node:
     """The integers `low` to `high` (at least 0), with at least one digit. Leading zeros are allowed."""
-    if high is not None and high < low:
-        return EMPTY
+    if high is not None and high <= low:
+        return EMPTY if high < low else Seq((ZEROS, literal(str(low))))
     if low < 10 and (high is None or high < 10):
         first_digit = Chars(((0x30 + low, 0x39 if high is None else 0x30 + high),))
         return Seq((ZEROS, first_digit if high is not None else Alt((first_digit, Seq((NONZERO, DIGIT, DIGITS))))))
@@ -287,23 +311,12 @@ def _bounded_integers(low: Bound | None, high: Bound) -> Node:
 # --- all numbers
 
 
-def _check_size(value: Decimal10) -> None:
-    """Raise UnsupportedError for a large bound. n digits cost n * n nodes, and an exponent of n costs n characters."""
-    if len(value.digits) > _MAX_BOUND_DIGITS:
-        raise UnsupportedError(
-            f"a number has {len(value.digits)} digits, but at most {_MAX_BOUND_DIGITS:,} are supported",
-            hint="round it, or leave it out",
-        )
-    if abs(value.exponent) > _MAX_EXPONENT:
-        raise UnsupportedError(
-            f"a number has {abs(value.exponent)} digits on one side of the point, but at most {_MAX_EXPONENT:,} "
-            "are supported",
-            hint="use a number closer to 1, or leave it out",
-        )
-
-
 def _positive(low: Bound | None, high: Bound | None, integral: bool, plain: bool) -> Node:
     """Spellings of the positive numbers between positive bounds (None: no bound)."""
+    if low is not None and low == high:
+        constant = finite_numbers((low.value,), has_fraction=not (integral and plain), has_exponent=not plain)
+        is_complete = plain or not integral or low.value.exponent <= _FEW_DIGITS
+        return constant if is_complete else And((constant, _positive_integers()))
     if plain:
         return _without_exponent(low, high, not integral)
     if integral and low is None and high is None:
@@ -332,12 +345,17 @@ def _magnitude(bound: Bound | None, negative: bool) -> Bound | None:
     return Bound(bound.value.magnitude, bound.strict)
 
 
-@lru_cache(maxsize=1024)
 def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None = None) -> Node:
     """Every spelling of every number in the set."""
+    make = _number_node if len(numbers.excluded) <= _MAX_CACHED else _number_node.__wrapped__
+    return make(numbers, plain, max_digits)
+
+
+@lru_cache(maxsize=1024)
+def _number_node(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
     for bound in (numbers.low, numbers.high):
         if bound is not None:
-            _check_size(bound.value)
+            check_size(bound.value)
     numbers = numbers.with_integer_bounds()
     if numbers.is_empty:
         return EMPTY
@@ -360,16 +378,7 @@ def number_node(numbers: NumberSet, plain: bool = False, max_digits: int | None 
         if negative is not None:
             cases.append(Seq((MINUS, _positive(*negative, numbers.integral, plain or numbers.bare))))
         node = _alt(cases)
-    return _limit_digits(node, max_digits)
-
-
-def _limit_digits(node: Node, max_digits: int | None) -> Node:
-    """The spellings whose whole part, fraction and exponent have at most `max_digits` digits each."""
-    if max_digits is None:
-        return node
-    run = digit_run(1, max_digits)
-    exponent = Seq((E, Repeat(Chars(((0x2B, 0x2B), (0x2D, 0x2D))), 0, 1), run))
-    return And((node, Seq((SIGN, run, Repeat(Seq((POINT, run)), 0, 1), Repeat(exponent, 0, 1)))))
+    return limit_digits(node, max_digits)
 
 
 # Excluded values must be recognised in every spelling that remains: with a small exponent, or without one.
@@ -390,29 +399,20 @@ def _intersect(numbers: NumberSet, plain: bool, max_digits: int | None) -> Node:
         any(not fits_max_states(divisor) for divisor in numbers.divisors)
         and (values := numbers.list_if_few(MAX_LISTED)) is not None
     ):
-        exclusions = NumberSet(bare=numbers.bare, not_bare=numbers.not_bare)
-        return _limit_digits(_alt([number_constant(value, plain, exclusions) for value in values]), max_digits)
+        return limit_digits(number_constants(values, plain, numbers), max_digits)
     needs_fraction = plain and numbers.integral and numbers.not_bare  # integers with a fraction
     integral = numbers.integral and not needs_fraction
     base = number_node(NumberSet(numbers.low, numbers.high, integral, bare=numbers.bare), plain, max_digits)
-    excluded_nodes = [number_node(NumberSet(Bound(value), Bound(value)), plain) for value in numbers.excluded]
+    has_no_exponent = plain or numbers.bare
+    for value in numbers.excluded:
+        check_size(value)
+    excluded_nodes: list[Node] = []
+    if numbers.excluded:
+        excluded_nodes.append(finite_numbers(numbers.excluded, has_exponent=not has_no_exponent))
     if numbers.fractional:
         excluded_nodes.append(number_node(NumberSet(integral=True), False))
     decided_nodes: list[Node] = [_DECIDED_SPELLINGS] if excluded_nodes else []
     excluded_nodes += [BARE_INTEGER] if numbers.not_bare else []
-    has_no_exponent = plain or numbers.bare
-    excluded_nodes += [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
-    decided_nodes += [decided_spellings(divisor, has_no_exponent, REACH) for divisor in numbers.no_divisors]
-    nodes = [multiples(divisor, has_no_exponent, REACH) for divisor in numbers.divisors]
+    nodes = divisible_numbers(numbers, has_no_exponent, REACH)
     nodes += [Seq((BARE_INTEGER, ZERO_FRACTION))] if needs_fraction else []
     return And((base, *nodes, *decided_nodes, *(Not(node) for node in excluded_nodes)))
-
-
-def number_constant(value: Decimal10, plain: bool, numbers: NumberSet = EVERY_NUMBER) -> Node:
-    """Every spelling of one number of a set. Only the shortest one if `plain`."""
-    spend()
-    if plain:
-        _check_size(value)
-        return Text(value.plain() + (".0" if numbers.not_bare and value.is_integer else ""))
-    bound = Bound(value)
-    return number_node(NumberSet(bound, bound, numbers.bare, bare=numbers.bare, not_bare=numbers.not_bare))
