@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.bad_inputs.calls import vocabulary as search_vocabulary
 from guided import Limits
-from guided.errors import BudgetError, GuidedError
+from guided.errors import BudgetError, GuidedError, LimitExceeded
 from guided.frontends.json_schema import JsonSchemaOptions
 from guided.ir import Alt, Chars, Grammar, Ref, Seq, Text
 from guided.matching import CompiledGrammar, GrammarCompiler, GrammarMatcher
@@ -330,3 +330,12 @@ def test_a_name_may_be_shortest_with_an_escape(order: Literal["declared", "any"]
         mask = mask_of(matcher, matcher.min_tokens_to_finish())
         assert mask
         assert matcher.accept_token(rng.choice(mask))
+
+
+@pytest.mark.parametrize("levels", [5, 20, 50, 60, 80])
+def test_an_output_of_exponential_length_does_not_fit(levels: int) -> None:
+    """Costs in bytes saturate at 50 levels."""
+    rules = {f"r{at}": Seq((Text("["), Ref(f"r{at + 1}"), Ref(f"r{at + 1}"), Text("]"))) for at in range(levels)}
+    grammar = SMALL.compile_grammar(Grammar({"start": Ref("r0"), **rules, f"r{levels}": Text("a")}))
+    with pytest.raises((BudgetError, LimitExceeded)):
+        mask_of(GrammarMatcher(grammar), 20)

@@ -289,7 +289,8 @@ bool RestBound::reads_byte(int32_t pos) const {
 // The rest along ShortestText::choose(); 0 where an effect on the register applies (see register_cost()).
 int64_t RestBound::rest_along_tree(int32_t pos, int depth) {
   const Position& p = grammar_.positions[pos];
-  if (p.accept || !is_reachable(tree_.cost(pos))) return 0;  // no thread reaches a position without an end
+  if (p.accept) return 0;
+  if (!is_reachable(tree_.cost(pos))) return kUnreachable;  // the text is too long for its cost to be known
   for (const EffectEdge& edge : grammar_.effects_of(p))
     if (!edge.effect.changes_scopes()) return 0;
   const int64_t cost = tree_.cost(pos);
@@ -340,8 +341,7 @@ int64_t RestBound::max_rest(const std::vector<int32_t>& effects, int depth) {
 
 // The cost of a rule's shortest text, in tokens. (The tree's own costs are in bytes.)
 int64_t RestBound::rule_cost(int32_t r, int depth) {
-  if (rule_costs_[r] == kInProgress) return kUnreachable;
-  if (rule_costs_[r] != kNotComputed) return rule_costs_[r];
+  if (rule_costs_[r] != kNotComputed) return rule_costs_[r] == kInProgress ? kUnreachable : rule_costs_[r];
   rule_costs_[r] = kInProgress;
   const Rule& rule = grammar_.rules[r];
   effects_[r] = effects_of_rule(r);

@@ -43,7 +43,6 @@ void RestBound::bound_component(const std::vector<int32_t>& rules, const std::ve
     RecursiveRule recursive_rule{r, {}, {}, 0, true};
     for (int32_t pos = rule.base; pos < rule.base + rule.size; ++pos) {
       const Position& p = grammar_.positions[pos];
-      if (tree_.cost(pos) >= kUnreachable) continue;
       worst_rest = std::max(worst_rest, plus(rests_[pos], register_rest));
       for (const CallEdge& call : grammar_.calls_of(p)) {
         const int64_t after_call = call.tail ? 0 : plus(rests_[call.after], register_rest);
