@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["ShapesByType"]
 
 
-_MAX_SEPARATED = 32  # the maximum number of alternatives that are compared in pairs
+_MAX_SEPARATED = 32  # the maximum number of alternatives, and of their shapes, that are compared in pairs
+_MAX_DEPTH = 4  # the maximum depth of disjunctions whose alternatives are separated
 _MAX_FORMULA_NODES = 100_000  # the maximum number of nodes of a normal form that replaces a formula
 
 
@@ -88,9 +89,11 @@ class ShapesByType:
             if (alternative := restrict_to_type(Leaf(shape, leaf.schema), name)) is not False:
                 yield alternative
 
-    def objects(self, base: Shape, formula: Formula) -> tuple[Shape, ...]:
+    def objects(self, base: Shape, formula: Formula, depth: int = 0) -> tuple[Shape, ...]:
         """The objects of `base` that satisfy the formula. Each shape has the requirements that all of its objects
         share, and all others as a formula on the members. Empty if there are none.
+
+        `depth`: how many disjunctions contain the formula.
         """
         if formula is False:
             return ()
@@ -107,16 +110,18 @@ class ShapesByType:
         if narrowed_base is None:
             return ()
         if len(other_requirements) == 1 and isinstance(other_requirements[0], Junction):  # a disjunction
-            return self._alternatives(narrowed_base, other_requirements[0])
+            return self._alternatives(narrowed_base, other_requirements[0], depth)
         return (narrowed_base._replace(formula=None if not other_requirements else join(True, other_requirements)),)
 
-    def _alternatives(self, base: Shape, alternatives: Junction) -> tuple[Shape, ...]:
+    def _alternatives(self, base: Shape, alternatives: Junction, depth: int) -> tuple[Shape, ...]:
         """The objects of `base` that satisfy one of the alternatives. Disjoint ones become separate shapes, so that
         the members of one alternative are not divided by the schemas of another.
         """
-        if len(alternatives.items) > _MAX_SEPARATED:
+        if depth >= _MAX_DEPTH or len(alternatives.items) > _MAX_SEPARATED:
             return (base._replace(formula=alternatives),)
-        shapes = {item: self.objects(base, item) for item in alternatives.items}
+        shapes = {item: self.objects(base, item, depth + 1) for item in alternatives.items}
+        if sum(map(len, shapes.values())) > _MAX_SEPARATED:
+            return (base._replace(formula=alternatives),)
         groups = list[list[Formula]]()  # alternatives that may overlap, directly or through others
         for item in alternatives.items:
             separate, overlapping = list[list[Formula]](), list[Formula]()
