@@ -157,7 +157,7 @@ def test_unknown_formats_by_option():
         json_schema_to_grammar({"format": "url"}, JsonSchemaOptions(unknown_format="refuse"))
     for options in ({"unknown_format": "ignore"}, {"format": "annotate"}, {"unknown_format": "ignore", "strict": True}):
         json_schema_to_grammar({"format": "url"}, JsonSchemaOptions(**options))
-    with pytest.raises(guided.SpecError, match="strict=1 is not True or False"):
+    with pytest.raises(guided.OptionError, match="strict=1 is not True or False"):
         JsonSchemaOptions(strict=1)
 
 

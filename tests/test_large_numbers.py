@@ -38,7 +38,7 @@ def test_the_error_has_the_number(front_end: Callable[[str], object]) -> None:
     with pytest.raises(guided.LimitExceeded) as caught:
         front_end(str(WRITTEN))
     assert caught.value.given == WRITTEN
-    assert f"{WRITTEN} > " in str(caught.value)
+    assert f"{WRITTEN:,} > " in str(caught.value)
 
 
 @pytest.mark.parametrize("front_end", [gbnf, no_upper_bound, schema, items])
