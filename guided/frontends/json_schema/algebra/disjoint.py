@@ -57,7 +57,6 @@ class DisjointnessTest:
         self._groups: dict[Schema, list[tuple[Schema, ...]]] = {}
         self._unconstrained_types: dict[Schema, frozenset[str]] = {}
         self._are_known_disjoint: dict[tuple[tuple[Schema, ...], tuple[Schema, ...], int], bool] = {}  # with the depth
-        self._contradictory: dict[tuple[Schema, ...], bool] = {}  # by pair
 
     def __call__(self, a: Schema, b: Schema, siblings: Shape = ANYTHING) -> bool:
         """Whether certainly no value satisfies both schemas and the shape `siblings`."""
@@ -74,15 +73,11 @@ class DisjointnessTest:
         time, and this method is called for each new one.
         """
         *others, last = dict.fromkeys(schemas)
-        for pair in (
+        pairs = (
             *combinations(others[:_MAX_PAIRED], 2),
             *((schema, last) for schema in others[:_MAX_CONJUNCTION]),
-        ):
-            if pair not in self._contradictory:
-                self._contradictory[pair] = self(*pair)
-            if self._contradictory[pair]:
-                return True
-        return False
+        )
+        return any(self._are_disjoint((a,), (b,), 0) for a, b in pairs)
 
     def is_excluded_by(self, schema: Schema, shape: Shape) -> bool:
         """Whether certainly no value of a shape satisfies the schema."""
