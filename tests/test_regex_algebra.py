@@ -12,8 +12,6 @@ from guided.frontends.regex.algebra import (
     EndCharacters,
     alt,
     conj,
-    exclude,
-    find_characters,
     negate,
     repeat,
     seq,
@@ -99,17 +97,17 @@ counted = st.builds(
 
 @given(ir, ir | counted)
 def test_exclusion(node: Node, other: Node) -> None:
-    assert language(exclude(node, other)) == language(node) - language(other)
-    characters = find_characters(node)
+    assert language(EndCharacters().exclude(node, other)) == language(node) - language(other)
+    characters = EndCharacters().find_characters(node)
     assert all(contains(characters, ord(letter)) for text in language(node) for letter in text)
 
 
 def test_excluded_long_strings_become_a_bound_on_the_length() -> None:
     letters = Repeat(Chars(((97, 98),)), 1, None)
     for other in (Seq((Repeat(Chars(((97, 122),)), 5, 9), ANY_TEXT)), Repeat(Chars(((97, 98),)), 5, None)):
-        assert exclude(letters, other) == Length(letters, 0, 4)
+        assert EndCharacters().exclude(letters, other) == Length(letters, 0, 4)
     for other in (Repeat(Chars(((97, 97),)), 5, None), Repeat(Chars(((97, 98),)), 5, 9)):
-        assert exclude(letters, other) == And((letters, Not(other)))
+        assert EndCharacters().exclude(letters, other) == And((letters, Not(other)))
 
 
 @given(ir, ranges_of_letters, st.booleans(), st.booleans())

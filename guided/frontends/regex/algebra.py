@@ -28,7 +28,6 @@ __all__ = [
     "as_chars",
     "chars",
     "conj",
-    "exclude",
     "is_any_text",
     "measure",
     "negate",
@@ -192,54 +191,6 @@ def negate(node: Node) -> Node:
     return node.item if isinstance(node, Not) else Not(node)
 
 
-def exclude(node: Node, language: Node) -> Node:
-    """The strings of `node` that are not in `language`.
-
-    `(?!.{256,})` excludes the strings whose first 256 characters match `.`. If `node` has no other characters, these
-    are its strings of at least 256 characters. A bound on the length needs far fewer states than a complement.
-    """
-    match language:
-        case Seq((Repeat(item, count, _), rest)) if is_any_text(rest):
-            ranges = as_chars(item)
-        case Repeat(item, count, None):
-            ranges = as_chars(item)
-        case _:
-            ranges, count = None, 0
-    if count > 0 and ranges is not None and not intersect(find_characters(node), complement(ranges)):
-        return Length(node, 0, count - 1)
-    return conj(node, negate(language))
-
-
-def find_characters(node: Node) -> Ranges:
-    """A superset of the characters that occur in the strings of a node."""
-    found: dict[int, Ranges] = {}
-
-    def visit(node: Node) -> Generator[Any, Any, Ranges]:
-        if serial(node) not in found:
-            result = ALL_CHARS
-            match node:
-                case Chars(ranges):
-                    result = ranges
-                case Text(value):
-                    result = charset((code, code) for code in map(ord, value))
-                case Seq(items) | Alt(items):
-                    parts: list[tuple[int, int]] = []
-                    for item in items:
-                        parts.extend((yield visit(item)))
-                    result = charset(parts)
-                case And(items):
-                    for item in items:
-                        result = intersect(result, (yield visit(item)))
-                case Repeat(item, _, _) | Length(item, _, _):
-                    result = yield visit(item)
-                case _:  # a complement
-                    pass
-            found[serial(node)] = result
-        return found[serial(node)]
-
-    return run(visit(node))
-
-
 def measure(node: Node) -> tuple[int, int]:
     """(nodes, depth) of an IR node if it is written out as a tree. Shared nodes are visited only once."""
     sizes: dict[int, tuple[int, int]] = {}
@@ -267,9 +218,10 @@ End = tuple[bool, Ranges]
 
 
 class EndCharacters:
-    """Computes the first and last characters of IR nodes. Results are cached by node."""
+    """Computes the first and last characters of IR nodes, and all of their characters. Results are cached by node."""
 
     def __init__(self) -> None:
+        self._characters: dict[int, Ranges] = {}
         self._ends: dict[tuple[int, bool], End] = {}
         self._restrictions: dict[tuple[int, Ranges, bool, bool], Node] = {}
 
@@ -323,6 +275,53 @@ class EndCharacters:
             case _:
                 raise TypeError(f"not a regular node of a regex: {type(node).__name__}")
         self._ends[key] = result
+        return result
+
+    def exclude(self, node: Node, language: Node) -> Node:
+        """The strings of `node` that are not in `language`.
+
+        `(?!.{256,})` excludes the strings whose first 256 characters match `.`. If `node` has no other characters,
+        these are its strings of at least 256 characters. A bound on the length needs far fewer states than a
+        complement.
+        """
+        match language:
+            case Seq((Repeat(item, count, _), rest)) if is_any_text(rest):
+                ranges = as_chars(item)
+            case Repeat(item, count, None):
+                ranges = as_chars(item)
+            case _:
+                ranges, count = None, 0
+        if count > 0 and ranges is not None and not intersect(self.find_characters(node), complement(ranges)):
+            return Length(node, 0, count - 1)
+        return conj(node, negate(language))
+
+    def find_characters(self, node: Node) -> Ranges:
+        """A superset of the characters that occur in the strings of a node."""
+        cached = self._characters.get(serial(node))
+        return run(self._find_characters(node)) if cached is None else cached
+
+    def _find_characters(self, node: Node) -> Generator[Any, Any, Ranges]:
+        if serial(node) in self._characters:
+            return self._characters[serial(node)]
+        result = ALL_CHARS
+        match node:
+            case Chars(ranges):
+                result = ranges
+            case Text(value):
+                result = charset((code, code) for code in map(ord, value))
+            case Seq(items) | Alt(items):
+                parts: list[tuple[int, int]] = []
+                for item in items:
+                    parts.extend((yield self._find_characters(item)))
+                result = charset(parts)
+            case And(items):
+                for item in items:
+                    result = intersect(result, (yield self._find_characters(item)))
+            case Repeat(item, _, _) | Length(item, _, _):
+                result = yield self._find_characters(item)
+            case _:  # a complement
+                pass
+        self._characters[serial(node)] = result
         return result
 
     def restrict(self, node: Node, ranges: Ranges, allow_empty: bool, last: bool) -> Node:

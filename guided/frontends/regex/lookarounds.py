@@ -35,7 +35,7 @@ from guided.errors import LimitExceeded, UnsupportedError
 from guided.ir.nodes import EMPTY, EPSILON, Node
 from guided.ir.serial import Numbered, serial
 
-from .algebra import ANY_TEXT, EndCharacters, alt, as_chars, conj, exclude, measure, run, seq
+from .algebra import ANY_TEXT, EndCharacters, alt, as_chars, conj, measure, run, seq
 from .budget import Budget
 from .derivatives import ANY_STRING, Terms, TooLarge
 from .left_contexts import Contexts
@@ -326,4 +326,4 @@ class Lowering:
         )
         if not isinstance(node.item, TREE_NODES) and self.end_characters.is_nullable(node.item):
             language = ANY_TEXT  # "the empty string, then anything" is everything
-        return exclude(suffix, language) if node.negative else conj(suffix, language)
+        return self.end_characters.exclude(suffix, language) if node.negative else conj(suffix, language)
