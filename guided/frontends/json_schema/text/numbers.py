@@ -35,8 +35,9 @@ from functools import lru_cache
 
 from guided.frontends.json_schema.algebra.number_set import EVERY_NUMBER, Bound, NumberSet
 from guided.frontends.json_schema.documents.values import Decimal10
+from guided.frontends.json_schema.text.divisibility import fits_max_states
 from guided.frontends.json_schema.text.finite_numbers import finite_numbers, number_constants
-from guided.frontends.json_schema.text.multiples import MAX_LISTED, divisible_numbers, fits_max_states
+from guided.frontends.json_schema.text.multiples import MAX_LISTED, divisible_numbers
 from guided.frontends.json_schema.text.number_text import (
     ANY_EXPONENT,
     ANY_NUMBER,
