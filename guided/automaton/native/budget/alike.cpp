@@ -87,9 +87,9 @@ int32_t CompletionFinder::window_of(int32_t config) {
 }
 
 // ---- copies
-// Copies the completion of `alike` to `config`, adding `tokens` and `entries` to its totals. Returns false if the first
-// segments of the two texts differ.
-bool CompletionFinder::copy_completion(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
+// Copies the completion of `alike` to `config`, adding `difference` to its totals. Returns false if the first segments of
+// the two texts differ.
+bool CompletionFinder::copy_completion(int32_t alike, const TextSize& difference, int32_t config,
                                        std::unique_ptr<Completion>& out) {
   const Completion& original = completion_of(alike);
   if (original.total >= kUnreachable || !original.alternatives.empty() || original.open_text >= 0) return false;
@@ -101,9 +101,8 @@ bool CompletionFinder::copy_completion(int32_t alike, int64_t tokens, int64_t en
     written_values_.erase(result.get());
     return false;
   }
-  for (int64_t cost : original.costs) result->costs.push_back(cost + tokens);
-  result->total = original.total + tokens;
-  result->entries = original.entries + entries;
+  for (int64_t cost : original.costs) result->costs.push_back(cost + difference.total);
+  static_cast<TextSize&>(*result) = original + difference;
   result->copied_from = original.copied_from >= 0 ? original.copied_from : alike;
   if (original.after_frame >= 0) result->after_frame = with_memory(thread.ret, thread.mem);
   out = std::move(result);
@@ -268,17 +267,15 @@ int32_t CompletionFinder::take_alike_iteration(const Thread& t, int64_t iteratio
   if (alike_config == config) return -1;
   if (!completions_.get(alike_config)) return alike_config;
   if (!leads_to_iteration(iterations, alike_config)) return -1;
-  int64_t tokens = 0, entries = 0;
+  TextSize difference = completion_of(after_frame) - completion_of(with_memory(alike_thread.ret, alike_thread.mem));
   if (repetitions > 0) {
-    const Completion &fewer_left = completion_of(iterations.configs[iterations.first]),
-                     &more_left = completion_of(iterations.configs[repeat_index]);
-    tokens = static_cast<int64_t>(repetitions) * (more_left.total - fewer_left.total);
-    entries = static_cast<int64_t>(repetitions) * (more_left.entries - fewer_left.entries);
+    const TextSize period =
+        completion_of(iterations.configs[repeat_index]) - completion_of(iterations.configs[iterations.first]);
+    const auto times = static_cast<int64_t>(repetitions);
+    difference = difference + TextSize{times * period.total, period.has_bytes() ? times * period.bytes : kUnreachable,
+                                       times * period.entries, period.most_entries};
   }
-  const Completion &own_continuation = completion_of(after_frame),
-                   &alike_continuation = completion_of(with_memory(alike_thread.ret, alike_thread.mem));
-  copy_completion(alike_config, tokens + own_continuation.total - alike_continuation.total,
-                  entries + own_continuation.entries - alike_continuation.entries, config, out);
+  copy_completion(alike_config, difference, config, out);
   return -1;
 }
 
@@ -310,11 +307,11 @@ int32_t CompletionFinder::take_alike(int32_t config, std::unique_ptr<Completion>
     }
   }
   if (alike_config >= 0 &&
-      copy_completion(alike_config, own_continuation.total - completion_of(alike_after_frame).total,
-                      own_continuation.entries - completion_of(alike_after_frame).entries, config, out))
+      copy_completion(alike_config, own_continuation - completion_of(alike_after_frame), config, out))
     return -1;
-  const int64_t iterations_left = alike_iterations_left(t);
-  return iterations_left < 0 ? -1 : take_alike_iteration(t, iterations_left, config, out);
+  if (const int64_t iterations_left = alike_iterations_left(t); iterations_left >= 0)
+    return take_alike_iteration(t, iterations_left, config, out);
+  return begins_member(t.pos) ? take_alike_members(t, config, out) : -1;
 }
 
 // Stores a completion so that it can be copied for alike configurations.
@@ -322,6 +319,7 @@ void CompletionFinder::store_alike(int32_t config) {
   const Config& c = arena_.config(config);
   if (c.count != 1 || c.threads[0].pos == kExit) return;
   const Thread t = c.threads[0];
+  if (begins_member(t.pos)) store_member(config);
   const Completion& completion = completion_of(config);
   if (!is_at_rule_start(t) || !leaves_memory_unchanged(t) || completion.total >= kUnreachable ||
       completion.after_frame < 0 || completion.after_frame != with_memory(t.ret, t.mem))

@@ -72,6 +72,7 @@ class BudgetMasks {
   std::optional<std::pair<Thread, int64_t>> next_entry(Thread thread);
   int64_t bytes_through_repeat(const Thread& thread);
   int64_t text_bytes(int32_t config);
+  int64_t text_bytes(Thread thread);
   std::shared_ptr<const TokenGroups> groups(const Thread& partial, TokenTable& table);
   TokenGroups group_tokens(int32_t state);
   static TokenGroups separate_leaving(TokenGroups groups, const TokenTable& table, int32_t words);
@@ -91,7 +92,6 @@ class BudgetMasks {
   std::map<std::tuple<const TokenTable*, int32_t, int32_t>, std::shared_ptr<const TokenGroups>> groups_near_bounds_;
   // By table, since it contains only tokens that some caller can read on; then by thread.
   std::unordered_map<const TokenTable*, std::unordered_map<Thread, Bound, ThreadHash>> bounds_;
-  std::unordered_map<int32_t, int64_t> text_bytes_;  // by configuration
 };
 
 }  // namespace guided

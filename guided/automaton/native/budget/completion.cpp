@@ -255,24 +255,31 @@ void CompletionFinder::begin(int32_t id, bool only_nearest, Completion& c) {
 // Computes the totals once everything that follows the segment is known.
 void CompletionFinder::finish(int32_t id, Completion& c) {
   const Config& config = arena_.config(id);
-  auto take_if_shorter = [&](const Completion& alternative) {
-    if (alternative.total >= c.total) return;
-    c.total = alternative.total;
-    c.entries = alternative.entries;
-  };
   if (c.is_impossible || config.count == 0 || !c.alternatives.empty()) {
-    c.total = kUnreachable;
-    for (int32_t alternative : c.alternatives) take_if_shorter(completion_of(alternative));
+    c.total = c.bytes = kUnreachable;
+    for (int32_t alternative : c.alternatives)
+      if (const Completion& other = completion_of(alternative); other.total < c.total)
+        static_cast<TextSize&>(c) = other;
   } else {
+    const Thread& t = config.threads[0];
     compute_token_costs(c);
-    if (c.next >= 0) c.entries += completion_of(c.next).entries;
+    c.bytes = is_open_text(id) ? kUnreachable : std::ssize(c.symbols);
+    if (t.pos != kExit && t.mem >= 0) c.most_entries = arena_.uniqueness().count_entries(t.mem);
+    if (c.next >= 0) {
+      TextSize following = completion_of(c.next);
+      following.total = 0;  // compute_token_costs() has included it
+      static_cast<TextSize&>(c) = c + following;
+    }
     if (c.ends_frame) c.after_frame = c.next;
-    if (const int32_t continuation = c.ends_frame ? -1 : continuation_in_frame(c.next, config.threads[0].ret);
-        continuation >= 0)
+    if (const int32_t continuation = c.ends_frame ? -1 : continuation_in_frame(c.next, t.ret); continuation >= 0)
       if (const Completion* continuation_completion = completions_.get(continuation))
         c.after_frame = continuation_completion->after_frame;
   }
-  if (c.open_text >= 0) take_if_shorter(completion_of(c.open_text));
+  if (c.open_text < 0) return;
+  if (const Completion& other = completion_of(c.open_text); other.total < c.total) {
+    c.total = other.total;
+    c.entries = other.entries;
+  }
 }
 
 // The completion of a configuration that follows, for use inside completion(). It may not exist yet if the completion
@@ -325,7 +332,7 @@ void CompletionFinder::take_step(Search& search) {
       task.is_choosing = arena_.config(config).has_seen_set && arena_.config(config).count > 1;
       begin(config, task.is_choosing && search.choosing_count >= kMaxChoosing, *completion);
       search.choosing_count += task.is_choosing;
-      arena_.charge(completion->bytes());
+      arena_.charge(completion->memory());
       task.completion = std::move(completion);
       std::vector<int32_t> needed_configs = task.completion->alternatives;
       if (task.completion->next >= 0) needed_configs.push_back(task.completion->next);
@@ -333,7 +340,7 @@ void CompletionFinder::take_step(Search& search) {
         if (!completions_.get(needed_config)) search.tasks.push_back({needed_config});
       return;
     }
-    arena_.charge(task.completion->bytes());
+    arena_.charge(task.completion->memory());
   } else {
     finish(config, *task.completion);
   }
@@ -409,6 +416,8 @@ void CompletionFinder::written_later(const std::vector<int32_t>& states, std::ve
     const int32_t config = stack.back();
     stack.pop_back();
     if (is_open_text(config)) continue;  // an open text chooses no values
+    const auto is_outside = [&](const Thread& t) { return !arena_.uniqueness().is_in_scope(t.mem); };
+    if (std::all_of(arena_.config(config).begin(), arena_.config(config).end(), is_outside)) continue;
     for (const Thread& t : arena_.config(config))
       arena_.uniqueness().append_values_after_unknown(t.mem, visited_scopes, out);
     const Completion& c = completion(config);

@@ -28,6 +28,7 @@
 // Cost: O(length of the segment * longest match), once per thread. Masks without a budget need none of this.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -37,7 +38,24 @@
 
 namespace guided {
 
-struct Completion {
+// What a text writes, or the difference between two texts.
+struct TextSize {
+  int64_t total = 0;         // tokens
+  int64_t bytes = 0;         // kUnreachable: unknown
+  int64_t entries = 0;       // of an open text: the number of entries that it writes
+  int32_t most_entries = 0;  // the most entries that the scopes have at one time (Uniqueness::count_entries)
+  friend TextSize operator+(const TextSize& a, const TextSize& b) {
+    return {a.total + b.total, a.has_bytes() && b.has_bytes() ? a.bytes + b.bytes : kUnreachable, a.entries + b.entries,
+            std::max(a.most_entries, b.most_entries)};
+  }
+  friend TextSize operator-(const TextSize& a, const TextSize& b) {
+    return {a.total - b.total, a.has_bytes() && b.has_bytes() ? a.bytes - b.bytes : kUnreachable, a.entries - b.entries,
+            a.most_entries};
+  }
+  bool has_bytes() const { return bytes < kUnreachable; }
+};
+
+struct Completion : TextSize {
   // Of a single thread: the segment up to the next link, as bytes, 256 + token, or 256 for a letter of an open text.
   std::vector<int32_t> symbols;
   std::vector<int64_t> costs;  // costs[i]: the number of tokens that spell symbols[i..] and everything that follows
@@ -51,9 +69,7 @@ struct Completion {
   bool ends_frame = false;     // whether the segment ends the frame
   bool is_impossible = false;  // whether there is no text
   bool is_fenced = false;      // whether no token crosses the start or end of the segment
-  int64_t total = 0;
-  int64_t entries = 0;  // of an open text: the number of entries that it writes
-  size_t bytes() const { return sizeof(Completion) + symbols.size() * 12 + alternatives.size() * 4; }
+  size_t memory() const { return sizeof(Completion) + symbols.size() * 12 + alternatives.size() * 4; }
 };
 
 class CompletionFinder {
@@ -136,8 +152,7 @@ class CompletionFinder {
   int32_t take_alike_iteration(const Thread& thread, int64_t iterations_left, int32_t config,
                                std::unique_ptr<Completion>& out);
   void store_alike(int32_t config);
-  bool copy_completion(int32_t alike, int64_t tokens, int64_t entries, int32_t config,
-                       std::unique_ptr<Completion>& out);
+  bool copy_completion(int32_t alike, const TextSize& difference, int32_t config, std::unique_ptr<Completion>& out);
   int32_t continuation_in_frame(int32_t config, int32_t caller);
   bool add_iteration(AlikeIterations& iterations, int32_t config);
   int64_t alike_iterations_left(const Thread& thread);
@@ -148,6 +163,17 @@ class CompletionFinder {
   bool leads_to_iteration(AlikeIterations& iterations, int32_t config);
   int32_t window_of(int32_t config);
   bool append_window(int32_t config, int64_t base, size_t symbols_left, std::vector<int32_t>& out);
+
+  // ---- members of permutations (alike_members.cpp)
+  struct MemberText {
+    int32_t config;  // it begins with the member; its completion was constructed
+    int32_t window;  // of `config`
+    TextSize size;   // of the member alone: without what follows it
+  };
+  bool begins_member(int32_t pos) const;
+  std::vector<int32_t> missing_members(const Thread& thread);
+  int32_t take_alike_members(const Thread& thread, int32_t config, std::unique_ptr<Completion>& out);
+  void store_member(int32_t config);
 
   // ---- open texts of entries (open_texts.cpp)
   int32_t find_open_text(const Thread& thread);
@@ -170,6 +196,9 @@ class CompletionFinder {
   std::map<std::array<int32_t, 4>, AlikeIterations*> iterations_by_rule_;
   // By the key of iterations_: a configuration whose completion can be copied.
   std::map<std::array<int32_t, 4>, int32_t> completions_to_copy_;
+  // By the edge that begins the member, memory, window after it, and whether it is the last one.
+  std::map<std::array<int32_t, 4>, MemberText> member_texts_;
+  std::unordered_map<int32_t, int32_t> positions_after_separators_;  // by rule of a permutation
   std::unordered_map<std::vector<int32_t>, int32_t, IntsHash> window_numbers_;
   std::vector<MemoryUse> memory_use_;  // by rule; computed when it is first needed
   int nesting_ = 0;                    // how deeply completion() is nested

@@ -58,8 +58,9 @@ bool CompletionFinder::is_hard_to_end(const Thread& t) {
 }
 
 int32_t CompletionFinder::find_open_text(const Thread& t) {
-  if (t.mem <= kLastUnknownSet || t.pos == kExit || grammar_.is_later(t.pos)) return -1;
   Uniqueness& uniqueness = arena_.uniqueness();
+  if (t.mem <= kLastUnknownSet || t.pos == kExit || grammar_.is_later(t.pos) || !uniqueness.is_in_scope(t.mem))
+    return -1;
   const bool may_become_seen = uniqueness.may_become_seen(t.mem);
   int letters = 0;
   if (may_become_seen) {

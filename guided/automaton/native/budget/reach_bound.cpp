@@ -24,33 +24,28 @@ namespace guided {
 
 namespace {
 constexpr size_t kMaxExamined = 64;
-constexpr size_t kMaxThreads = 64;      // threads on the way to a repetition or to the next entry
-constexpr int64_t kMaxBytes = 1 << 14;  // of a text
+constexpr size_t kMaxThreads = 64;  // threads on the way to a repetition or to the next entry
 }  // namespace
 
+// The bytes of a configuration's text; kUnreachable if it is open, or if entries are added in scopes with unknown values.
 int64_t BudgetMasks::text_bytes(int32_t config) {
-  auto [it, inserted] = text_bytes_.try_emplace(config, kUnreachable);
-  if (!inserted) return it->second;
+  if (completions_.is_open_text(config)) return kUnreachable;
   const Uniqueness& uniqueness = arena_.uniqueness();
-  int64_t sum = 0;
-  int32_t entry_count = -1;
-  for (int32_t current = config; current >= 0;) {
-    const Completion& c = completions_.completion(current);
-    if (c.total >= kUnreachable || completions_.is_open_text(current)) return kUnreachable;
-    for (const Thread& t : arena_.config(current)) {
-      if (t.pos == kExit) continue;
-      const int32_t own_entries = uniqueness.count_entries(t.mem);
-      if (entry_count >= 0 && own_entries > entry_count) return kUnreachable;
-      entry_count = std::max(entry_count, own_entries);
-    }
-    sum += static_cast<int64_t>(c.symbols.size());
-    if (sum > kMaxBytes) return kUnreachable;
-    current = c.next;
-    for (int32_t alternative : c.alternatives)
-      if (completions_.completion(alternative).total == c.total) current = alternative;
+  const Completion& c = completions_.completion(config);
+  int32_t entries = 0;
+  bool is_in_scope = false;
+  for (const Thread& t : arena_.config(config)) {
+    if (t.pos == kExit) continue;
+    entries = std::max(entries, uniqueness.count_entries(t.mem));
+    is_in_scope |= uniqueness.is_in_scope(t.mem);
   }
-  arena_.charge(48);
-  return text_bytes_[config] = sum;
+  return c.total < kUnreachable && (!is_in_scope || c.most_entries <= entries) ? c.bytes : kUnreachable;
+}
+
+// The bytes of a thread's text. Outside of all scopes, the values that were noted do not matter.
+int64_t BudgetMasks::text_bytes(Thread thread) {
+  if (!arena_.uniqueness().is_in_scope(thread.mem)) thread.mem = kOutside;
+  return text_bytes(arena_.intern({thread}, false));
 }
 
 // The nearest thread at which characters or digits can be repeated, and the number of bytes to it. The search does not
@@ -123,7 +118,7 @@ std::optional<std::pair<Thread, int64_t>> BudgetMasks::next_entry(Thread thread)
 int64_t BudgetMasks::bytes_through_repeat(const Thread& thread) {
   auto bytes_from = [&](const Thread& start) {
     const auto repeat = nearest_repeat(start);
-    return repeat ? repeat->second + text_bytes(arena_.intern({repeat->first}, false)) : kUnreachable;
+    return repeat ? repeat->second + text_bytes(repeat->first) : kUnreachable;
   };
   const int64_t bytes_in_entry = arena_.uniqueness().is_in_entry(thread.mem) ? bytes_from(thread) : kUnreachable;
   if (bytes_in_entry < kUnreachable || arena_.uniqueness().scope_between_entries(thread.mem) < 0)
@@ -142,7 +137,7 @@ int BudgetMasks::when_to_examine(int32_t state, int64_t& bytes) {
   int verdict = 0;
   for (const Thread& t : threads) {
     if (t.pos == kExit) continue;
-    int64_t needed_bytes = text_bytes(arena_.intern({t}, false));
+    int64_t needed_bytes = text_bytes(t);
     const bool cannot_repeat_here = uniqueness.is_in_entry(t.mem) && !arena_.repeats(t.pos);
     if (cannot_repeat_here || needed_bytes >= kUnreachable) {
       const int64_t repeat_bytes = bytes_through_repeat(t);

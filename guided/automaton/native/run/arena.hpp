@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -156,6 +157,17 @@ class Arena {
   int32_t with_count(int32_t reg, int64_t count) {
     SeenSet set = seen_[reg];
     set.count = count;
+    return intern_seen(set);
+  }
+  // The register of a permutation without a condition after the effects `puts` have written members.
+  int32_t with_members(const Rule& rule, int32_t reg, std::span<const int32_t> puts) {
+    SeenSet set = seen_[reg];
+    for (const int32_t edge : puts) {
+      const auto member = static_cast<size_t>(grammar_->effects[edge].effect.a);
+      set.bits[member / 64] |= uint64_t{1} << (member % 64);
+    }
+    set.count += static_cast<int64_t>(puts.size());
+    if (rule.max < 0) set.count = std::min(set.count, rule.min);
     return intern_seen(set);
   }
   // Whether a thread can continue regardless of the values that its scopes have seen. Also false if this is unknown.

@@ -39,6 +39,8 @@ class ShortestText {
   int32_t next_by_byte(int32_t position) const { return next_by_byte_[position]; }
   int64_t rule_cost(int32_t rule) const { return rule_cost_[rule]; }
   int64_t call_cost(int32_t call) const;
+  // The effects of a position that write members or count iterations, in the order in which they are tried.
+  const std::vector<int32_t>& cheapest_effects(int32_t pos);
 
  private:
   void compute_costs(const std::vector<int32_t>& component);
@@ -54,7 +56,6 @@ class ShortestText {
                                                      const std::vector<int64_t>& costs, int64_t max_cost) const;
   int64_t conditional_cost(const Rule& rule) const;
   int32_t needed_member(int32_t rule, int32_t reg);
-  const std::vector<int32_t>& cheapest_effects(int32_t pos);
   int64_t required_cost(const Rule& rule, int32_t reg);
 
   Arena& arena_;
