@@ -31,7 +31,6 @@ __all__ = [
     "LOCAL_DATE_TIME",
     "base64_pattern",
     "date_pattern",
-    "decimal_pattern",
     "schemas_by_format",
     "url_pattern",
 ]
@@ -192,22 +191,6 @@ def _dates_bounded_by(bound: str, is_lower_bound: bool) -> str:
             next_digits = f"[{int(digit) + 1}-9]" if is_lower_bound else f"[0-{int(digit) - 1}]"
             cases.append(f"{bound[:index]}{next_digits}")
     return f"(?:{'|'.join(cases)})"
-
-
-def decimal_pattern(digits: int | None, places: int | None) -> str:
-    """A pattern for numbers with at most `digits` digits, and at most `places` digits after the point."""
-    if digits is None:
-        fraction = "(?:\\.[0-9]+)?" if places is None else _fraction(places)
-        return rf"^-?(?:0|[1-9][0-9]*){fraction}$"
-    max_places = digits if places is None else min(places, digits)
-    cases = [f"0{_fraction(max_places)}"]
-    for integer_digits in range(1, digits - (places or 0) + 1):
-        cases.append(f"[1-9][0-9]{{{integer_digits - 1}}}{_fraction(min(max_places, digits - integer_digits))}")
-    return f"^-?(?:{'|'.join(cases)})$"
-
-
-def _fraction(max_places: int) -> str:
-    return rf"(?:\.[0-9]{{1,{max_places}}})?" if max_places else ""
 
 
 _PORT: Final = (
