@@ -9,6 +9,7 @@ In: pydantic's schema generator. Out: methods that replace some of its methods.
     dataclasses     without the fields that the constructor does not take (`init=False`)
     Flag            also the combinations of its members
     Hashable        scalars
+    set frozenset   refused if their items are not hashable; of any value, scalars
     ImportString    an unknown `format` causes a warning
 
 Limitations: pydantic reads `3.0` as a member of a Flag, but not as a combination (numbers="plain", the default for
@@ -25,14 +26,14 @@ from typing import Any, Final
 
 from guided.errors import UnsupportedError
 from guided.frontends.python_types.flag_values import flag_schema
+from guided.frontends.python_types.pydantic_hashing import HASHABLE_VALUES, UNHASHABLE_HINT, find_unhashable_type
 from guided.frontends.python_types.pydantic_keys import NAMES, names_of_enum, names_of_literal
 
-__all__ = ["HASHABLE_VALUES", "REFUSED", "conjunction", "corrected_methods"]
+__all__ = ["REFUSED", "conjunction", "corrected_methods"]
 
 REFUSED: Final = "x-guided-refused"
 """A temporary keyword for a schema that must be refused: the reason and a hint."""
-HASHABLE_VALUES: Final = {"type": ["null", "boolean", "number", "string"]}
-"""The values of JSON that are hashable in Python."""
+_DEFINITIONS: Final = "_guided_definitions"  # an attribute of the generator
 _FIELD_KINDS: Final = ("model_field", "dataclass_field", "typed_dict_field")
 
 _Describe = Callable[[Any, Any], Any]
@@ -53,6 +54,8 @@ def corrected_methods(base: Any) -> dict[str, _Describe]:
             if schema["cls"] is collections.abc.Hashable
             else base.is_instance_schema(self, schema)
         ),
+        "definitions_schema": _with_definitions(base.definitions_schema),
+        **{f"{kind}_schema": _with_hashable_items(getattr(base, f"{kind}_schema")) for kind in ("set", "frozenset")},
         **{f"{kind}_schema": _with_readable_alias(getattr(base, f"{kind}_schema")) for kind in _FIELD_KINDS},
     }
 
@@ -138,6 +141,29 @@ def _with_readable_constants(describe: _Describe) -> _Describe:
         member = unreadable[0]
         hint = f"write Literal[{member.value!r}], or derive {type(member).__name__} from enum.StrEnum or enum.IntEnum"
         return {**out, REFUSED: [f"Literal: pydantic does not read JSON as {member}", hint]}
+
+    return method
+
+
+def _with_definitions(describe: _Describe) -> _Describe:
+    """Keep the definitions of the core schema for `_with_hashable_items`."""
+
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        known = getattr(self, _DEFINITIONS, {})
+        setattr(self, _DEFINITIONS, known | {definition["ref"]: definition for definition in schema["definitions"]})
+        return describe(self, schema)
+
+    return method
+
+
+def _with_hashable_items(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out, item = describe(self, schema), schema.get("items_schema", {"type": "any"})
+        if item["type"] == "any":
+            return {**out, "items": dict(HASHABLE_VALUES)}
+        name = find_unhashable_type(item, getattr(self, _DEFINITIONS, {}))
+        reason = f"{schema['type']}: {name} is not hashable, so a set cannot contain it"
+        return out if name is None else {**out, REFUSED: [reason, UNHASHABLE_HINT]}
 
     return method
 
