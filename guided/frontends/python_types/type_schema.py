@@ -3,7 +3,7 @@
     str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]
     Literal  Enum  Flag (`flag_values`)  Union Optional `A | B`  Annotated (annotated-types bounds)  NewType
     dataclass  TypedDict  NamedTuple  TypeAliasType, all also generic with arguments: `Box[int]`    pydantic models
-    datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`string_types`)
+    datetime date time timedelta UUID Decimal Fraction IPv6Network Path bytes .. (`string_types`)
     functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
 
 Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts and arguments are closed, since other keys
