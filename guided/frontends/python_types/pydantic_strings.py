@@ -38,6 +38,7 @@ __all__ = [
     "ASCII",
     "BYTE_SIZE",
     "COMPLEX",
+    "KEEPS_LENGTH",
     "LOCAL_DATE_TIME",
     "base64_pattern",
     "date_pattern",
@@ -171,6 +172,9 @@ _QUERY_AND_FRAGMENT: Final = (
     rf"(?:\?(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?(?:#(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?"
 )
 _SPECIAL_SCHEMES: Final = ("http", "https", "ws", "wss", "ftp", "file")
+
+KEEPS_LENGTH: Final = rf"^(?:(?!(?:{'|'.join(map(_any_case, _SPECIAL_SCHEMES))}):)[^\[]*|[^/\[]*//[^/?#\[]*/[^\[]*)$"
+"""URLs without an address in brackets that are not longer when they are normalized, since no slash is added."""
 
 
 def url_pattern(schemes: list[str] | None, *, several_hosts: bool = False) -> str:

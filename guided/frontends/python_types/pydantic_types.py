@@ -53,6 +53,7 @@ from guided.frontends.python_types.pydantic_strings import (
     ASCII,
     BYTE_SIZE,
     COMPLEX,
+    KEEPS_LENGTH,
     LOCAL_DATE_TIME,
     base64_pattern,
     date_pattern,
@@ -66,6 +67,7 @@ from guided.limits import Limits
 __all__ = ["is_read_by_pydantic", "is_supported_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
 _BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish_schema` has run
+_URL: Final = "x-guided-url"  # marks schemas of URLs, likewise
 _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
 _CLOCK_PATTERNS: Final = {
     text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)
@@ -192,12 +194,12 @@ def _generator_class() -> Any:
         return out
 
     def url_schema(self: Any, schema: dict[str, Any], several_hosts: bool = False) -> dict[str, Any]:
-        max_length = schema.get("max_length")
-        length_keyword = {} if max_length is None else {"maxLength": max_length - 1}  # a slash may be added
+        max_length = schema.get("max_length")  # of the text itself
         return {
             "type": "string",
             "pattern": url_pattern(schema.get("allowed_schemes"), several_hosts=several_hosts),
-            **length_keyword,
+            **({} if max_length is None else {"allOf": [{"maxLength": max_length}]}),
+            _URL: True,
         }
 
     mappings = "_common_dict_schema" if hasattr(GenerateJsonSchema, "_common_dict_schema") else "dict_schema"
@@ -355,6 +357,8 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
     if REFUSED in out:
         reason, hint = out[REFUSED]
         raise UnsupportedError(reason, pointer=pointer_of(path), hint=hint)
+    if out.pop(_URL, False):
+        return _with_url_lengths(out)
     is_bytes = out.pop(_BYTES, False)
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
@@ -374,6 +378,19 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
     if is_bytes and "pattern" not in out:
         out |= _length_keywords(out.get("minLength", 0), out.get("maxLength"))
     return out
+
+
+def _with_url_lengths(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of URLs with keywords for the lengths of `Field`, which pydantic compares with the normalized URL.
+    It may have another slash at the end, and a 0 that `::` stands for in the text. It may also be shorter.
+    """
+    low, high = schema.pop("minLength", 0), schema.pop("maxLength", None)
+    if high is not None:
+        cases = [(KEEPS_LENGTH, high), ("^[^\\[]*$", high - 1)]
+        cases.append(("", (high - 1) * 6 // 7))  # an address in brackets has at least six characters
+        choices = [{"pattern": pattern, "maxLength": length} for pattern, length in cases if length >= 0]
+        schema = conjunction(schema, {"anyOf": choices})
+    return conjunction(schema, {"allOf": [{"format": "limited-by-min-length"}]}) if low else schema
 
 
 def _rewrite_pattern(pattern: str, path: tuple[str | int, ...]) -> str:
