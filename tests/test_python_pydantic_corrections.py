@@ -77,6 +77,9 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (field(int, validation_alias=pydantic.AliasPath("a")), {"x": 1}, "from the path a (AliasPath)"),
     (field(Literal[Colour.RED]), {"x": "red"}, "pydantic does not read JSON as Colour.RED"),
     (field(Literal[Colour.TWO, "red"]), {"x": 2}, "pydantic does not read JSON as Colour.TWO"),
+    (field(Literal["a", b"x"]), {"x": "x"}, "pydantic does not read JSON as b'x'"),
+    (field(Literal[b"x"] | None), {"x": "x"}, "pydantic does not read JSON as b'x'"),
+    (field(Literal[b"\xff"]), {"x": "\xff"}, "pydantic does not read JSON as b'\\xff'"),
     (field(dict[Literal[Colour.RED], int]), {"x": {"red": 1}}, "reads none of them as a key of this type"),
     (field(Annotated[Colour, Field(max_length=9)]), {"x": "red"}, "the value has no length"),
     (field(Annotated[pydantic.HttpUrl, Field(pattern="a")]), {"x": "http://a"}, "is not a string"),
@@ -102,6 +105,32 @@ def test_what_pydantic_never_reads_is_refused(tp: Any, value: Any, reason: str) 
     with pytest.raises(UnsupportedError, match=re.escape(reason)) as caught:
         type_to_schema(tp)
     assert str(caught.value.pointer).startswith("/$defs/M/properties/x") and caught.value.hint
+
+
+@pytest.mark.parametrize(("value", "json_value"), [
+    (b"x", "x"), ((1, 2), [1, 2]), (decimal.Decimal("1.5"), "1.5"), (datetime.date(2020, 1, 1), "2020-01-01"),
+    (uuid.UUID(int=0), str(uuid.UUID(int=0))),
+])  # fmt: skip
+def test_an_enum_with_a_value_that_json_lacks_is_refused(value: Any, json_value: Any) -> None:
+    tp = field(enum.Enum("E", {"FIRST": "a", "OTHER": value}))
+    assert is_read(tp, {"x": "a"}) and not is_read(tp, {"x": json_value})
+    with pytest.raises(UnsupportedError, match="is not a JSON scalar") as caught:
+        type_to_schema(tp)
+    assert caught.value.pointer == "/$defs/M/$defs/E" and caught.value.hint
+
+
+class Lenient(enum.Enum):
+    PAIR = (1, 2)
+
+    @classmethod
+    def _missing_(cls, value: object) -> Lenient:
+        return cls.PAIR
+
+
+def test_constants_that_pydantic_reads_in_spite_of_their_type() -> None:
+    for tp, value in ((field(Lenient), [1, 2]), (field(Literal["x", b"x"]), "x")):
+        assert is_read(tp, {"x": value})
+        assert is_allowed(COMPILER.compile_type(tp), {"x": value})
 
 
 class Inside(typing_extensions.TypedDict):

@@ -5,10 +5,12 @@ In: pydantic's schema generator. Out: methods that replace some of its methods.
     tagged unions   the tag is required, even if it has a default or occurs in a TypedDict with total=False. If a
                     function chooses the type, an unknown `format` causes a warning
     AliasPath       refused if it is the only alias, since the field is read from inside another member
-    Literal         refused if it contains a member of an Enum that differs from its value, which JSON cannot express
+    Literal         refused if it contains bytes, or a member of an Enum that differs from its value
+    Enum            refused if a value is not a scalar, such as bytes, a tuple or a date
     dataclasses     without the fields that the constructor does not take (`init=False`)
     Flag            also the combinations of its members
     Hashable        scalars
+    set frozenset   refused if their items are not hashable; of any value, scalars
     ImportString    an unknown `format` causes a warning
 
 Limitations: pydantic reads `3.0` as a member of a Flag, but not as a combination (numbers="plain", the default for
@@ -23,16 +25,16 @@ import enum
 from collections.abc import Callable
 from typing import Any, Final
 
-from guided.errors import UnsupportedError
+from guided.errors import UnsupportedError, brief
 from guided.frontends.python_types.flag_values import flag_schema
+from guided.frontends.python_types.pydantic_hashing import HASHABLE_VALUES, UNHASHABLE_HINT, find_unhashable_type
 from guided.frontends.python_types.pydantic_keys import NAMES, names_of_enum, names_of_literal
 
-__all__ = ["HASHABLE_VALUES", "REFUSED", "conjunction", "corrected_methods"]
+__all__ = ["REFUSED", "conjunction", "corrected_methods"]
 
 REFUSED: Final = "x-guided-refused"
 """A temporary keyword for a schema that must be refused: the reason and a hint."""
-HASHABLE_VALUES: Final = {"type": ["null", "boolean", "number", "string"]}
-"""The values of JSON that are hashable in Python."""
+_DEFINITIONS: Final = "_guided_definitions"  # an attribute of the generator
 _FIELD_KINDS: Final = ("model_field", "dataclass_field", "typed_dict_field")
 
 _Describe = Callable[[Any, Any], Any]
@@ -44,7 +46,7 @@ def corrected_methods(base: Any) -> dict[str, _Describe]:
         "generate_inner": _with_import_format(base.generate_inner),
         "tagged_union_schema": _with_required_tag(base.tagged_union_schema),
         "literal_schema": _with_readable_constants(base.literal_schema),
-        "enum_schema": _with_flags(base.enum_schema),
+        "enum_schema": _with_readable_members(base.enum_schema),
         "dataclass_args_schema": lambda self, schema: base.dataclass_args_schema(
             self, {**schema, "fields": [field for field in schema["fields"] if field.get("init", True)]}
         ),
@@ -53,6 +55,8 @@ def corrected_methods(base: Any) -> dict[str, _Describe]:
             if schema["cls"] is collections.abc.Hashable
             else base.is_instance_schema(self, schema)
         ),
+        "definitions_schema": _with_definitions(base.definitions_schema),
+        **{f"{kind}_schema": _with_hashable_items(getattr(base, f"{kind}_schema")) for kind in ("set", "frozenset")},
         **{f"{kind}_schema": _with_readable_alias(getattr(base, f"{kind}_schema")) for kind in _FIELD_KINDS},
     }
 
@@ -130,30 +134,70 @@ def _with_readable_alias(describe: _Describe) -> _Describe:
 
 def _with_readable_constants(describe: _Describe) -> _Describe:
     def method(self: Any, schema: dict[str, Any]) -> Any:
-        out = {**describe(self, schema), NAMES: names_of_literal(schema)}
-        members = [value for value in schema["expected"] if isinstance(value, enum.Enum)]
-        unreadable = [member for member in members if not any(value == member.value for value in schema["expected"])]
+        values = [value for value in schema["expected"] if isinstance(value, enum.Enum | bytes)]
+        unreadable = [value for value in values if not any(other == _plain(value) for other in schema["expected"])]
         if not unreadable:
-            return out
-        member = unreadable[0]
-        hint = f"write Literal[{member.value!r}], or derive {type(member).__name__} from enum.StrEnum or enum.IntEnum"
-        return {**out, REFUSED: [f"Literal: pydantic does not read JSON as {member}", hint]}
+            return {**describe(self, schema), NAMES: names_of_literal(schema)}
+        value = unreadable[0]
+        hint = f"write Literal[{_plain(value)!r}]"
+        if isinstance(value, enum.Enum):
+            hint += f", or derive {type(value).__name__} from enum.StrEnum or enum.IntEnum"
+        return {REFUSED: [f"Literal: pydantic does not read JSON as {value!s}", hint], NAMES: names_of_literal(schema)}
 
     return method
 
 
-def _with_flags(describe: _Describe) -> _Describe:
+def _plain(constant: enum.Enum | bytes) -> Any:
+    """The value that pydantic describes in place of a constant."""
+    value = constant.value if isinstance(constant, enum.Enum) else constant
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _with_definitions(describe: _Describe) -> _Describe:
+    """Keep the definitions of the core schema for `_with_hashable_items`."""
+
     def method(self: Any, schema: dict[str, Any]) -> Any:
-        out = {**describe(self, schema), NAMES: names_of_enum(schema)}
-        if not issubclass(schema["cls"], enum.Flag):
-            return out
-        others = {key: value for key, value in out.items() if key not in ("enum", "const", "type")}
-        try:
-            return {**others, **flag_schema(schema["cls"])}
-        except UnsupportedError as error:
-            return {**others, REFUSED: [error.reason, error.hint]}
+        known = getattr(self, _DEFINITIONS, {})
+        setattr(self, _DEFINITIONS, known | {definition["ref"]: definition for definition in schema["definitions"]})
+        return describe(self, schema)
 
     return method
+
+
+def _with_hashable_items(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        out, item = describe(self, schema), schema.get("items_schema", {"type": "any"})
+        if item["type"] == "any":
+            return {**out, "items": dict(HASHABLE_VALUES)}
+        name = find_unhashable_type(item, getattr(self, _DEFINITIONS, {}))
+        reason = f"{schema['type']}: {name} is not hashable, so a set cannot contain it"
+        return out if name is None else {**out, REFUSED: [reason, UNHASHABLE_HINT]}
+
+    return method
+
+
+def _with_readable_members(describe: _Describe) -> _Describe:
+    def method(self: Any, schema: dict[str, Any]) -> Any:
+        cls, names = schema["cls"], {NAMES: names_of_enum(schema)}
+        if issubclass(cls, enum.Flag):
+            described = describe(self, schema)
+            others = {key: value for key, value in described.items() if key not in ("enum", "const", "type")}
+            return {**others, **names, **_flag_keywords(cls)}
+        has_own_rule = any("_missing_" in vars(base) for base in cls.__mro__ if base is not enum.Enum)
+        for member in () if has_own_rule else schema["members"]:  # `_missing_` may read any value
+            if member.value is not None and not isinstance(member.value, str | int | float):
+                reason = f"pydantic does not read JSON as {member}: {brief(member.value)} is not a JSON scalar"
+                return {REFUSED: [reason, "use strings, numbers, True, False and None"], **names}
+        return {**describe(self, schema), **names}
+
+    return method
+
+
+def _flag_keywords(cls: type[enum.Flag]) -> dict[str, Any]:
+    try:
+        return flag_schema(cls)
+    except UnsupportedError as error:
+        return {REFUSED: [error.reason, error.hint]}
 
 
 def _with_import_format(describe: _Describe) -> _Describe:

@@ -8,7 +8,7 @@ suggest. The schemas here allow strings in the form that pydantic writes, and no
                                       a period that is not reserved for special use; name-email: also "Name <address>"
     ipvanyaddress                     the formats ipv4 and ipv6
     ipvanyinterface ipv4interface ..  an address, with or without a prefix length
-    ipvanynetwork ipv4network ..      the bits after the prefix are 0; IPv6: only prefixes of whole groups
+    ipvanynetwork ipv4network ..      the bits after the prefix are 0 (`ip_patterns`)
     base64, base64url                 with padding; Base64Str: the bytes are ASCII text (`base64_pattern`)
     duration                          ISO 8601 with a sign and a fraction, within the range of a timedelta
     fraction                          3, -1/2
@@ -24,63 +24,29 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from guided.frontends.python_types.ip_patterns import (
+    IPV4,
+    IPV4_INTERFACE,
+    IPV6,
+    IPV6_INTERFACE,
+    ipv4_networks_pattern,
+    ipv6_networks_pattern,
+)
+from guided.frontends.python_types.string_types import FRACTION
+
 __all__ = [
     "ASCII",
     "BYTE_SIZE",
     "COMPLEX",
+    "KEEPS_LENGTH",
     "LOCAL_DATE_TIME",
     "base64_pattern",
     "date_pattern",
-    "decimal_pattern",
     "schemas_by_format",
     "url_pattern",
 ]
 
 ASCII: Final = r"^[\u0000-\u007f]*$"
-
-_OCTET = "(?:[0-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])"
-_V4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-_GROUP = "[0-9A-Fa-f]{1,4}"
-
-
-def _ipv6_pattern() -> str:
-    tail = f"(?:{_GROUP}:{_GROUP}|{_V4})"
-    cases = [f"(?:{_GROUP}:){{6}}{tail}"]
-    for left_groups in range(8):
-        left_part = f"{_GROUP}(?::{_GROUP}){{{left_groups - 1}}}" if left_groups else ""
-        max_groups = 7 - left_groups
-        right_parts = [""]
-        if max_groups:
-            right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 1}}}{_GROUP}")
-        if max_groups > 1:
-            right_parts.append(f"(?:{_GROUP}:){{0,{max_groups - 2}}}{_V4}")
-        cases.append(f"{left_part}::(?:{'|'.join(right_parts)})")
-    return f"(?:{'|'.join(cases)})"
-
-
-_V6: Final = _ipv6_pattern()
-_PREFIX_LENGTH_4: Final = "(?:/(?:[0-9]|[12][0-9]|3[0-2]))?"
-_PREFIX_LENGTH_6: Final = "(?:/(?:[0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))?"
-
-
-def _ipv4_networks_pattern() -> str:
-    """Addresses whose bits after the prefix are 0."""
-    cases = [_V4]
-    for length in range(33):
-        whole_octets, bits = divmod(length, 8)
-        octets = [_OCTET] * whole_octets
-        if bits:
-            octets.append(f"(?:{'|'.join(str(value) for value in range(0, 256, 1 << (8 - bits)))})")
-        octets += ["0"] * (4 - len(octets))
-        cases.append(r"\.".join(octets) + f"/{length}")
-    return f"(?:{'|'.join(cases)})"
-
-
-def _ipv6_networks_pattern() -> str:
-    cases = [f"{_V6}(?:/128)?", "::/0"]
-    cases += [f"{_GROUP}(?::{_GROUP}){{{groups - 1}}}::/{16 * groups}" for groups in range(1, 8)]
-    return f"(?:{'|'.join(cases)})"
-
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-]+"
 _LABEL: Final = "(?:[A-Za-z0-9]{1,63}|[A-Za-z0-9](?:-?[A-Za-z0-9]){0,31})"  # at most 63 characters
@@ -139,8 +105,8 @@ _PREFIX_NAME: Final = "(?:[A-Za-z]+(?: [A-Za-z]+)* )?"
 @cache
 def schemas_by_format() -> dict[str, dict[str, Any]]:
     """Name of a format -> keywords for the strings that pydantic reads, which are added to the schema."""
-    v4, v6 = f"^{_V4}{_PREFIX_LENGTH_4}$", f"^{_V6}{_PREFIX_LENGTH_6}$"
-    networks_4, networks_6 = f"^{_ipv4_networks_pattern()}$", f"^{_ipv6_networks_pattern()}$"
+    v4, v6 = f"^{IPV4_INTERFACE}$", f"^{IPV6_INTERFACE}$"
+    networks_4, networks_6 = f"^{ipv4_networks_pattern()}$", f"^{ipv6_networks_pattern()}$"
     return {
         **{f"uuid{n}": {"format": "uuid", "pattern": f"^.{{14}}{n}.{{4}}[89ABab]"} for n in range(1, 9)},
         "email": {"pattern": f"^{_EMAIL}$", "maxLength": 254},
@@ -153,7 +119,7 @@ def schemas_by_format() -> dict[str, dict[str, Any]]:
         "ipv6network": {"pattern": networks_6},
         "ipvanynetwork": {"anyOf": [{"pattern": networks_4}, {"pattern": networks_6}]},
         "duration": {"pattern": _DURATION},
-        "fraction": {"pattern": r"^-?[0-9]{1,300}(?:/[1-9][0-9]{0,300})?$"},
+        "fraction": {"pattern": FRACTION},
         "regex": {"pattern": _SIMPLE_REGEX},
         "path": {},
     }
@@ -194,26 +160,10 @@ def _dates_bounded_by(bound: str, is_lower_bound: bool) -> str:
     return f"(?:{'|'.join(cases)})"
 
 
-def decimal_pattern(digits: int | None, places: int | None) -> str:
-    """A pattern for numbers with at most `digits` digits, and at most `places` digits after the point."""
-    if digits is None:
-        fraction = "(?:\\.[0-9]+)?" if places is None else _fraction(places)
-        return rf"^-?(?:0|[1-9][0-9]*){fraction}$"
-    max_places = digits if places is None else min(places, digits)
-    cases = [f"0{_fraction(max_places)}"]
-    for integer_digits in range(1, digits - (places or 0) + 1):
-        cases.append(f"[1-9][0-9]{{{integer_digits - 1}}}{_fraction(min(max_places, digits - integer_digits))}")
-    return f"^-?(?:{'|'.join(cases)})$"
-
-
-def _fraction(max_places: int) -> str:
-    return rf"(?:\.[0-9]{{1,{max_places}}})?" if max_places else ""
-
-
 _PORT: Final = (
     "(?::(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"  # up to 65535
 )
-_HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{_V4}|\[{_V6}\])"
+_HOST: Final = rf"(?:(?:{_LABEL}\.)*(?=[A-Za-z]){_LABEL}|{IPV4}|\[{IPV6}\])"
 _PERCENT: Final = "%[0-9A-Fa-f]{2}"
 _USER_CHARACTER: Final = rf"(?:[A-Za-z0-9._~!$&()*+\-]|{_PERCENT})"  # no comma, which separates hosts
 _USER_INFO: Final = f"(?:{_USER_CHARACTER}+(?::{_USER_CHARACTER}*)?@)?"
@@ -222,6 +172,9 @@ _QUERY_AND_FRAGMENT: Final = (
     rf"(?:\?(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?(?:#(?:[A-Za-z0-9._~!$&()*+,;=:@/?\-]|{_PERCENT})*)?"
 )
 _SPECIAL_SCHEMES: Final = ("http", "https", "ws", "wss", "ftp", "file")
+
+KEEPS_LENGTH: Final = rf"^(?:(?!(?:{'|'.join(map(_any_case, _SPECIAL_SCHEMES))}):)[^\[]*|[^/\[]*//[^/?#\[]*/[^\[]*)$"
+"""URLs without an address in brackets that are not longer when they are normalized, since no slash is added."""
 
 
 def url_pattern(schemes: list[str] | None, *, several_hosts: bool = False) -> str:

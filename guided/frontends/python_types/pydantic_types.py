@@ -8,7 +8,7 @@ module adds what is missing, from the core schema that pydantic validates with:
 
     str            strip_whitespace: no whitespace at the ends; patterns: Rust's in ECMA's notation, Python's unchanged
     bytes          UTF-8 text (ASCII if it has a length, which counts bytes); base64 or hex if so configured
-    Decimal        a number or a string; with bounds only a number
+    Decimal        a number or a string: `pydantic_decimals`
     date           exact bounds; datetime: with an offset, or without one if it must be naive
     URLs           the allowed schemes; `pydantic_strings` lists which URLs
     formats        pydantic's own names: `pydantic_strings`
@@ -37,7 +37,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from guided.errors import SpecError, UnsupportedError, brief
-from guided.frontends.json_schema.documents.source_spans import NOT_FINITE, pointer_of
+from guided.frontends.json_schema.documents.source_spans import pointer_of
 from guided.frontends.python_types.pydantic_constraints import (
     LENGTH_TYPES,
     NONSTANDARD_KEYWORDS,
@@ -47,15 +47,16 @@ from guided.frontends.python_types.pydantic_constraints import (
     lacks_length,
 )
 from guided.frontends.python_types.pydantic_corrections import REFUSED, conjunction, corrected_methods
+from guided.frontends.python_types.pydantic_decimals import decimal_schema
 from guided.frontends.python_types.pydantic_keys import NAMES, key_names
 from guided.frontends.python_types.pydantic_strings import (
     ASCII,
     BYTE_SIZE,
     COMPLEX,
+    KEEPS_LENGTH,
     LOCAL_DATE_TIME,
     base64_pattern,
     date_pattern,
-    decimal_pattern,
     schemas_by_format,
     url_pattern,
 )
@@ -66,6 +67,7 @@ from guided.limits import Limits
 __all__ = ["is_read_by_pydantic", "is_supported_by_pydantic", "pydantic_reader", "pydantic_schema"]
 
 _BYTES: Final = "x-guided-bytes"  # marks schemas of bytes until `_finish_schema` has run
+_URL: Final = "x-guided-url"  # marks schemas of URLs, likewise
 _HAS_CONSTRAINT: Final = "x-guided-constrained"  # marks schemas in which pydantic repeats constraints as keywords
 _CLOCK_PATTERNS: Final = {
     text.schema["format"]: text.schema["pattern"] for text in map(STRING_FORMS.__getitem__, CLOCK_TYPES)
@@ -97,7 +99,6 @@ _BOUNDS_OF: Final[dict[type, tuple[str, ...]]] = {
 """The annotated-types bounds that pydantic enforces on types that are strings in JSON."""
 _BOUND_KEYS: Final = ("gt", "ge", "lt", "le")
 _LIMITS: Final = Limits()
-_MAX_EXPONENT: Final = 4_000  # as in a JSON Schema that is a dict
 
 
 def is_read_by_pydantic(tp: Any) -> bool:
@@ -193,12 +194,12 @@ def _generator_class() -> Any:
         return out
 
     def url_schema(self: Any, schema: dict[str, Any], several_hosts: bool = False) -> dict[str, Any]:
-        max_length = schema.get("max_length")
-        length_keyword = {} if max_length is None else {"maxLength": max_length - 1}  # a slash may be added
+        max_length = schema.get("max_length")  # of the text itself
         return {
             "type": "string",
             "pattern": url_pattern(schema.get("allowed_schemes"), several_hosts=several_hosts),
-            **length_keyword,
+            **({} if max_length is None else {"allOf": [{"maxLength": max_length}]}),
+            _URL: True,
         }
 
     mappings = "_common_dict_schema" if hasattr(GenerateJsonSchema, "_common_dict_schema") else "dict_schema"
@@ -206,7 +207,7 @@ def _generator_class() -> Any:
         **corrected_methods(GenerateJsonSchema),
         "str_schema": string_schema,
         "bytes_schema": lambda self, schema: _bytes_schema(schema, self._config.val_json_bytes),
-        "decimal_schema": lambda self, schema: _decimal_schema(schema),
+        "decimal_schema": lambda self, schema: decimal_schema(schema),
         "complex_schema": lambda self, schema: {"type": "string", "pattern": COMPLEX},
         "date_schema": lambda self, schema: _date_schema(schema),
         "datetime_schema": lambda self, schema: _date_time_schema("date-time", schema),
@@ -239,41 +240,6 @@ def _length_keywords(low: int, high: int | None) -> dict[str, Any]:
     if not low and high is None:
         return {}
     return {"pattern": ASCII, "minLength": low} | ({} if high is None else {"maxLength": high})
-
-
-def _decimal_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    digits, places = schema.get("max_digits"), schema.get("decimal_places")
-    number: dict[str, Any] = {"type": "number"}
-    for key, keyword in zip(_BOUND_KEYS, ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"), strict=True):
-        if schema.get(key) is not None:
-            number[keyword] = _exact_number(schema[key])
-    if schema.get("multiple_of") is not None:
-        number["multipleOf"] = _exact_number(schema["multiple_of"])
-    has_bounds = len(number) > 1
-    if digits is not None or places is not None:
-        step = _exact_number(decimal.Decimal((0, (1,), -(places or 0))))
-        conditions: list[dict[str, Any]] = [{"multipleOf": step}]
-        if digits is not None:
-            limit = 10 ** max(0, digits - (places or 0))
-            conditions.append({"exclusiveMinimum": -limit, "exclusiveMaximum": limit})
-        number["allOf"] = conditions
-    text = {"type": "string", "pattern": decimal_pattern(digits, places)}
-    return number if has_bounds else {"anyOf": [number, text]}
-
-
-def _exact_number(value: Any) -> int | float:
-    """A Decimal as a number that `json.dumps` writes exactly."""
-    number = decimal.Decimal(value)
-    if not number.is_finite():
-        raise SpecError(f"{number} is not a JSON number", hint=NOT_FINITE)
-    if number.adjusted() > _MAX_EXPONENT:
-        raise SpecError(f"a number has more than {_MAX_EXPONENT:,} digits", hint="write a smaller number")
-    if number == number.to_integral_value():
-        return int(number)
-    if decimal.Decimal(repr(float(number))) != number:
-        message = f"{brief(number)} cannot be stored as a float without rounding"
-        raise UnsupportedError(message, hint="write a number with at most 15 digits")
-    return float(number)
 
 
 def _date_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -391,6 +357,8 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
     if REFUSED in out:
         reason, hint = out[REFUSED]
         raise UnsupportedError(reason, pointer=pointer_of(path), hint=hint)
+    if out.pop(_URL, False):
+        return _with_url_lengths(out)
     is_bytes = out.pop(_BYTES, False)
     if out.pop(_HAS_CONSTRAINT, False):
         for keyword in NONSTANDARD_KEYWORDS:
@@ -410,6 +378,19 @@ def _finish_schema(schema: Any, path: tuple[str | int, ...]) -> Any:
     if is_bytes and "pattern" not in out:
         out |= _length_keywords(out.get("minLength", 0), out.get("maxLength"))
     return out
+
+
+def _with_url_lengths(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of URLs with keywords for the lengths of `Field`, which pydantic compares with the normalized URL.
+    It may have another slash at the end, and a 0 that `::` stands for in the text. It may also be shorter.
+    """
+    low, high = schema.pop("minLength", 0), schema.pop("maxLength", None)
+    if high is not None:
+        cases = [(KEEPS_LENGTH, high), ("^[^\\[]*$", high - 1)]
+        cases.append(("", (high - 1) * 6 // 7))  # an address in brackets has at least six characters
+        choices = [{"pattern": pattern, "maxLength": length} for pattern, length in cases if length >= 0]
+        schema = conjunction(schema, {"anyOf": choices})
+    return conjunction(schema, {"allOf": [{"format": "limited-by-min-length"}]}) if low else schema
 
 
 def _rewrite_pattern(pattern: str, path: tuple[str | int, ...]) -> str:

@@ -2,6 +2,8 @@ r"""Defines how types are written as JSON strings. In: a type, such as `datetime
 
     datetime time    RFC 3339, with an offset              date    RFC 3339
     timedelta        [-]PnW or [-]PnDTnHnMnS (ISO 8601)    UUID IPv4Address IPv6Address    formats uuid, ipv4, ipv6
+    IPv4Network ..   networks and interfaces of both versions: `ip_patterns`
+    Fraction         3, -1/2
     Decimal          a plain number, such as "-12.50"      Path PurePath ..   any text
     bytes            any text, encoded as UTF-8, as in pydantic; for base64 use pydantic's Base64Bytes
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import fractions
 import ipaddress
 import os
 import pathlib
@@ -25,12 +28,21 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from guided.errors import UnsupportedError, brief
+from guided.frontends.python_types.ip_patterns import (
+    IPV4_INTERFACE,
+    IPV6_INTERFACE,
+    ipv4_networks_pattern,
+    ipv6_networks_pattern,
+)
 
-__all__ = ["CLOCK_TYPES", "STRING_FORMS", "StringConstraint", "StringForm"]
+__all__ = ["CLOCK_TYPES", "FRACTION", "STRING_FORMS", "StringConstraint", "StringForm"]
 
 _DAY, _MINUTE = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}"
 _SECOND = r":[0-5][0-9](?:\.[0-9]{1,6})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})$"
 _NUMBER = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$"
+_PREFIX_LENGTH = "(?:/(?:0|[1-9][0-9]*))?$"
+_NO_DOTTED_NETWORK = r"(?!.*\..*/(?:[0-9]|[1-8][0-9]|9[0-6])$)"
+FRACTION: Final = "^-?[0-9]{1,300}(?:/[1-9][0-9]{0,300})?$"
 _DURATION = (
     r"^-?P(?!$)(?:[0-9]{1,8}W|(?:[0-9]{1,8}D)?"
     r"(?:T(?=[0-9])(?:[0-9]{1,8}H)?(?:[0-9]{1,8}M)?(?:[0-9]{1,8}(?:\.[0-9]{1,6})?S)?)?)$"
@@ -128,6 +140,16 @@ STRING_FORMS: Final[dict[Any, StringForm]] = {
     decimal.Decimal: _make_form(decimal.Decimal, _NUMBER, pattern=_NUMBER),
     ipaddress.IPv4Address: _make_form(ipaddress.IPv4Address, "", format="ipv4"),
     ipaddress.IPv6Address: _make_form(ipaddress.IPv6Address, "^[^%]*$", format="ipv6"),
+    **{
+        tp: _make_form(tp, f"^{condition}[^%/]*{_PREFIX_LENGTH}", pattern=f"^{pattern}$")
+        for tp, condition, pattern in (
+            (ipaddress.IPv4Interface, "", IPV4_INTERFACE),
+            (ipaddress.IPv6Interface, "", IPV6_INTERFACE),
+            (ipaddress.IPv4Network, "", ipv4_networks_pattern()),
+            (ipaddress.IPv6Network, _NO_DOTTED_NETWORK, ipv6_networks_pattern()),
+        )
+    },
+    fractions.Fraction: _make_form(fractions.Fraction, FRACTION, pattern=FRACTION),
     bytes: StringForm({"type": "string"}, str.encode),
     **{path: StringForm({"type": "string"}, path) for path in _PATHS},
 }

@@ -3,7 +3,7 @@
     str int float bool None Any    list[T] tuple[A, B] tuple[T, ...] dict[str, T] set[T] frozenset[T]
     Literal  Enum  Flag (`flag_values`)  Union Optional `A | B`  Annotated (annotated-types bounds)  NewType
     dataclass  TypedDict  NamedTuple  TypeAliasType, all also generic with arguments: `Box[int]`    pydantic models
-    datetime date time timedelta UUID Decimal IPv4Address IPv6Address Path bytes (`string_types`)
+    datetime date time timedelta UUID Decimal Fraction IPv6Network Path bytes .. (`string_types`)
     functions: their arguments   pydantic's types: EmailStr, HttpUrl, Annotated[int, Field(ge=1)] (`pydantic_types`)
 
 Classes become `$defs`, so they may be recursive. Dataclasses, TypedDicts and arguments are closed, since other keys
@@ -23,7 +23,7 @@ from typing import Any
 
 from guided.errors import SpecError, UnsupportedError, brief
 from guided.frontends.python_types.flag_values import flag_schema
-from guided.frontends.python_types.pydantic_corrections import HASHABLE_VALUES
+from guided.frontends.python_types.pydantic_hashing import HASHABLE_VALUES, UNHASHABLE_HINT
 from guided.frontends.python_types.pydantic_types import is_read_by_pydantic, pydantic_schema
 from guided.frontends.python_types.string_types import STRING_FORMS, StringConstraint
 from guided.frontends.python_types.type_parts import (
@@ -157,9 +157,8 @@ class _SchemaReader:
         if item is Any or item is object:
             return dict(HASHABLE_VALUES)
         if not is_hashable_type(item):
-            hint = "a set can contain tuples, frozensets and frozen dataclasses; otherwise write list[...]"
             raise UnsupportedError(
-                f"{name_of(tp)}: {name_of(item)} is not hashable, so a set cannot contain it", hint=hint
+                f"{name_of(tp)}: {name_of(item)} is not hashable, so a set cannot contain it", hint=UNHASHABLE_HINT
             )
         return self.convert(item, depth)
 
