@@ -8,8 +8,9 @@
 In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
 `LogitsProcessor`, or a `prefix_allowed_tokens_fn`. The processor derives the state of each row from its ids at each
 step (rows.py), so left padding, several samples, beams, assisted generation and later prompts need no special handling.
-An assistant with its own tokenizer makes bad drafts or is refused, since the constraint is compiled for the model's
-tokens.
+If `forced_bos_token_id` forces the first token of a decoder, such as the target language of NLLB, the constraint begins
+after it. An assistant with its own tokenizer makes bad drafts or is refused, since the constraint is compiled for the
+model's tokens.
 
 A constraint takes precedence over options such as `min_new_tokens`: if it allows only an end token, the row ends there,
 as with `min_tokens` in guided's own engine. If it allows other tokens, but other processors forbid all of them, that is
@@ -32,7 +33,7 @@ from transformers import LogitsProcessor
 
 from guided.errors import GuidedError
 from guided.integrations.generation import Ids
-from guided.integrations.rows import Row, RowMasks, RowMatchers, warn_of_dead_row
+from guided.integrations.rows import Prompt, Row, RowMasks, RowMatchers, warn_of_dead_row
 from guided.integrations.sequence_mask import compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
@@ -141,7 +142,10 @@ class GuidedLogitsProcessor(LogitsProcessor):
                 rows continue a generation that is no longer kept, or other processors forbid all tokens that a
                 constraint allows.
         """
-        masks = self._matchers_for(scores.shape[-1]).mask_rows(input_ids.cpu().numpy())
+        matchers = self._matchers_for(scores.shape[-1])
+        masks = matchers.mask_rows(input_ids.cpu().numpy())
+        if input_ids.shape[1] == 1 and bool(((scores > -torch.inf).sum(dim=-1) == 1).all()):  # forced_bos_token_id
+            matchers.force_first_tokens(masks, scores.argmax(dim=-1).tolist())
         if masks.constrained_rows:
             scores = scores.clone()  # `generate` may return the original tensor as the raw logits
             has_free_rows = len(masks.constrained_rows) < len(masks.rows)
@@ -219,7 +223,7 @@ def prefix_allowed_tokens_fn(
                 row = rows[output_ids.tobytes()] = parent_row.fork()
                 row.read(output_ids[-1:].tolist())
                 return row
-        row = Row.at_prompt(None if grammar is None else GrammarMatcher(grammar))
+        row = Row.at_prompt(None if grammar is None else GrammarMatcher(grammar), Prompt(len(ids), compiler.vocabulary))
         generations[batch_id] = (ids, {b"": row})
         return row
 
@@ -228,7 +232,8 @@ def prefix_allowed_tokens_fn(
         if row.matcher is None:
             return list(range(compiler.vocabulary.size))
         if row.is_dead:
-            warn_of_dead_row(batch_id)
+            if row.padding is None:
+                warn_of_dead_row(batch_id)
             return sorted(compiler.vocabulary.eos_token_ids)
         bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
         row.matcher.fill_next_token_bitmask(bitmask)
