@@ -121,3 +121,11 @@ def test_text_after_padding_causes_a_warning(tokenizer):
             assert (found[0] > -torch.inf).nonzero().flatten().tolist() == [tokenizer.eos_token_id]
     with pytest.warns(RuntimeWarning, match="row 0 has a token that its constraint does not allow"):
         processor(torch.tensor([[*ids, pad, pad, letter]]), scores)
+
+
+def test_limits_with_another_name_are_explained(tokenizer):
+    with pytest.raises(guided.OptionError, match="max_new_tokens, not max_tokens"):
+        GuidedLogitsProcessor("a", tokenizer, max_tokens=9)
+    for name in ("max_tokens", "max_new_tokens"):
+        with pytest.raises(guided.OptionError, match=f"{name}: this function has no budget"):
+            prefix_allowed_tokens_fn("a", tokenizer, **{name: 9})

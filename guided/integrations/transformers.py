@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor
 
-from guided.errors import GuidedError
+from guided.errors import GuidedError, OptionError
 from guided.integrations.generation import Ids
 from guided.integrations.rows import Prompt, Row, RowMasks, RowMatchers, warn_of_dead_row
 from guided.integrations.sequence_mask import compiler_of, spelling_or_none
@@ -100,6 +100,8 @@ class GuidedLogitsProcessor(LogitsProcessor):
         canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
+        if "max_tokens" in options:
+            raise OptionError("the limit of transformers is max_new_tokens, not max_tokens", option="max_tokens")
         check_integer("max_new_tokens", max_new_tokens, minimum=1, optional=True)
         constraints = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
@@ -207,6 +209,8 @@ def prefix_allowed_tokens_fn(
     Warns:
         RuntimeWarning: a row has a token that the constraint does not allow. The row ends there.
     """
+    if name := next((name for name in ("max_tokens", "max_new_tokens") if name in options), None):
+        raise OptionError(f"{name}: this function has no budget; GuidedLogitsProcessor has one", option=name)
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
     of_thread = threading.local()
