@@ -95,7 +95,7 @@ def template(name: str) -> ChatTemplate:
 def rendered(name: str, messages: list[dict[str, Any]]) -> str:
     """The template's own text for these messages."""
     compiled = compile_template(TEMPLATES[name])
-    plain = convert_arguments(to_plain_messages(messages, TEMPLATES[name]), as_text=compiled.arguments_are_text)
+    plain = convert_arguments(to_plain_messages(messages), as_text=compiled.arguments_are_text)
     return str.__str__(
         compiled.render(messages=plain, tools=TOOLS, documents=None, add_generation_prompt=True, **TOKENS)
     )
@@ -228,7 +228,7 @@ def test_results_without_ids_belong_to_unanswered_calls(first_has_id: bool) -> N
     calls = [call(id, name) for id, name in zip(ids, ("look", "find"), strict=True)]
     results = [result(id, name.upper(), name) for id, name in zip(ids, ("look", "find"), strict=True)]
     for order in permutations(results):
-        out = rewrite_ids(to_plain_messages([calling(*calls), *order], ""), SHORT_IDS)
+        out = rewrite_ids(to_plain_messages([calling(*calls), *order]), SHORT_IDS)
         new_ids = {each["function"]["name"]: each["id"] for each in out[0]["tool_calls"]}
         assert {message["name"]: message["tool_call_id"] for message in out[1:]} == new_ids
 

@@ -326,7 +326,10 @@ def test_parts_in_every_template(name, tools):
 
 def test_roles_are_the_templates_where_they_are_known():
     """Phi writes `'<|' + role + '|>'`."""
-    source = "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}{# im_end #}"
+    source = (
+        "{% set roles = ['im_end'] %}{# robot #}"
+        "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}"
+    )
     ours = ChatTemplate(template("qwen-3").vocabulary, source)
     special = {name: id for id, name in ours.vocabulary.special_tokens.items()}
     assert ours.render([user("a")]) == [special["<|user|>"], *ours.vocabulary.encode("a")]
@@ -378,7 +381,7 @@ def test_reasoning_that_the_template_begins_is_not_begun_again():
 
 
 def test_keys_of_a_message_that_come_out_are_checked():
-    assert to_plain_messages([user("a") | {"name": None}], "") == [user("a")]
+    assert to_plain_messages([user("a") | {"name": None}]) == [user("a")]
     with pytest.raises(GuidedError, match="message 0 has the key 'colour', which this template would not show"):
         template("qwen-3").render([user("a") | {"colour": "x"}])
     with pytest.raises(GuidedError, match="which is not a JSON value"):
@@ -395,14 +398,14 @@ def test_templates_by_name():
     texts = {
         "default": "{{ messages[0].content }}",
         "tool_use": "{{ messages[0].content }}{{ tools|length }}",
-        "rag": "{{ documents[0].text }}{{ messages|length }}",
+        "rag": "{{ documents[0].text }}{{ messages[0].content }}",
     }
     for given in (texts, [{"name": name, "template": text} for name, text in texts.items()]):
         ours = ChatTemplate.from_metadata(vocabulary, given)
         assert ours.text([user("a")]) == "a"
         assert ours.text(Conversation([user("a")], TOOLS)) == "a1"
         documents = [{"title": "t", "text": "d"}]
-        assert ours.text(Conversation([user("a")], documents=documents, template="rag")) == "d1"
+        assert ours.text(Conversation([user("a")], documents=documents, template="rag")) == "da"
         with pytest.raises(GuidedError, match="no chat template 'x'; it has default, rag, tool_use"):
             ours.render(Conversation([user("a")], template="x"))
         with pytest.raises(GuidedError, match="this model's chat template does not support documents"):

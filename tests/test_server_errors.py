@@ -216,7 +216,7 @@ def test_specifications_that_the_vocabulary_cannot_write(path, body, param, code
     """The specification is at fault, but a prompt that it cannot write is no part of one."""
     large = small_engine()
     vocabulary = Vocabulary([b"H", b"i", None], eos_token_ids=[2], size=large.vocabulary.size)
-    engine = Engine(large.model, vocabulary, chat=ChatTemplate(vocabulary, "Hi"))
+    engine = Engine(large.model, vocabulary, chat=ChatTemplate(vocabulary, "{{ messages[0].content }}"))
 
     async def whole():
         async with served(engine, allow_special_tokens=True) as (_, http):

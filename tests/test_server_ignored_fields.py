@@ -86,8 +86,8 @@ def test_every_field_of_openais_client_may_be_null():
         ({"use_beam_search": True}, "use_beam_search", "no beam search"),
         ({"use_beam_search": 0}, "use_beam_search", "0 is not supported"),
         ({"best_of": 2}, "best_of", "unknown field"),
-        ({"max_tokens": 5, "max_completion_tokens": 6}, None, "max_tokens=5 and max_completion_tokens=6 contradict"),
-        ({"top_logprobs": 1}, None, "requires logprobs=true"),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens", "max_completion_tokens=6 contradict"),
+        ({"top_logprobs": 1}, "top_logprobs", "requires logprobs=true"),
         ({"reasoning_effort": "high"}, "reasoning_effort", "limited by max_tokens"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_compilation_that_gets_no_cpu_time_may_be_retried(monkeypatch: pytest.
 
 
 def test_the_cpu_time_of_a_compilation_counts_only_its_thread():
-    preparation, begun, leave = Preparation(), threading.Event(), threading.Event()
+    preparation, begun, leave = Preparation(lambda *_: None), threading.Event(), threading.Event()
 
     def compute():
         preparation.enter("compilation")

@@ -132,7 +132,7 @@ class CallRenderer:
         return [_USER, {"role": "assistant", "content": _ANSWER}, *([_USER] if self._appends_results else [])]
 
     def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
-        plain = convert_arguments(to_plain_messages(messages, self._source), as_text=self._template.arguments_are_text)
+        plain = convert_arguments(to_plain_messages(messages), as_text=self._template.arguments_are_text)
         variables = {"messages": plain, "tools": tools, "documents": None, "add_generation_prompt": False}
         text = str.__str__(self._template.render(**variables, **self._tokens))
         if _ANSWER not in text and "tool_calls" not in messages[1]:

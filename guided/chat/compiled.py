@@ -40,6 +40,8 @@ class CompiledTemplate:
 
     Attributes:
         variables: variables that the template reads and does not set.
+        names: the strings in the template's expressions, and the names of attributes that the template reads.
+        role_names: the strings that the template compares with a role, or sets as one.
     """
 
     def __init__(self, source: str) -> None:
@@ -48,7 +50,7 @@ class CompiledTemplate:
         if len(source) > _MAX_LENGTH:
             raise UnsupportedError(f"the chat template has {len(source)} characters, more than {_MAX_LENGTH}")
         try:
-            from jinja2 import TemplateSyntaxError, meta
+            from jinja2 import TemplateSyntaxError, meta, nodes
 
             from guided.chat.sandbox import environment
         except ModuleNotFoundError as error:
@@ -58,7 +60,11 @@ class CompiledTemplate:
         try:
             with limit_rendering(len(source)):
                 self._template = environment().from_string(source)
-                self.variables = frozenset(meta.find_undeclared_variables(environment().parse(source)))
+                tree = environment().parse(source)
+                self.names = _list_strings(tree) | {node.attr for node in tree.find_all(nodes.Getattr)}
+                uses = [node for node in tree.find_all((nodes.Compare, nodes.Assign)) if _mentions_role(node)]
+                self.role_names = frozenset[str]().union(*map(_list_strings, uses)) - {"role"}
+                self.variables = frozenset(meta.find_undeclared_variables(tree))  # last, since it folds constants
         except TemplateSyntaxError as error:
             reason = f"the chat template is not valid Jinja: {error.message} (line {error.lineno})"
             raise UnsupportedError(reason, hint="give the prompt as text with raw=True, or token ids") from None
@@ -155,6 +161,22 @@ class CompiledTemplate:
 def compile_template(source: str) -> CompiledTemplate:
     """The compiled template. Raises UnsupportedError if it is invalid, or too large."""
     return CompiledTemplate(source)
+
+
+def _list_strings(node: Any) -> frozenset[str]:
+    """The strings in a node of a template's syntax tree."""
+    from jinja2 import nodes
+
+    values = [constant.value for constant in ([node] if isinstance(node, nodes.Const) else node.find_all(nodes.Const))]
+    return frozenset(value for value in values if isinstance(value, str))
+
+
+def _mentions_role(node: Any) -> bool:
+    """Whether a node reads or sets a role: `message.role`, `message['role']`, `role` or `roles`."""
+    from jinja2 import nodes
+
+    names = [name.name for name in node.find_all(nodes.Name)] + [one.attr for one in node.find_all(nodes.Getattr)]
+    return "role" in _list_strings(node) or any("role" in name for name in names)
 
 
 def _make_call_messages(arguments: Any, result: Any, id: str = _SHORT_ID) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from guided.frontends.structural_tag.tool_prompts import read_arguments
 from guided.frontends.structural_tag.tool_styles import ToolStyle, tool_style
 
 __all__ = [
-    "DEFAULT_TOOL_STYLE", "Conversation", "Message", "MessageError", "as_style", "join_parts", "to_plain",
-    "to_plain_list", "to_plain_messages",
+    "DEFAULT_TOOL_STYLE", "STANDARD_ROLES", "Conversation", "Message", "MessageError", "as_style", "join_parts",
+    "list_additional_keys", "to_plain", "to_plain_list", "to_plain_messages",
 ]  # fmt: skip
 
 Message: TypeAlias = Mapping[str, Any]
@@ -24,7 +24,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 DEFAULT_TOOL_STYLE: Final = "qwen_3"
 """The Hermes form of calls, which most models know."""
-_STANDARD_ROLES: Final = ("system", "user", "assistant", "tool")
+STANDARD_ROLES: Final = ("system", "user", "assistant", "tool")
 _ROLES: Final = frozenset(("system", "developer", "user", "assistant", "tool", "function", "ipython", "model"))
 """Roles that templates may write as control tokens. Any other role is text."""
 _REASONING_KEYS: Final = ("reasoning_content", "thinking", "reasoning")
@@ -122,43 +122,36 @@ def join_parts(content: str | Sequence[Mapping[str, Any]]) -> str:
     return content if isinstance(content, str) else "".join(str(part["text"]) for part in content)
 
 
-def to_plain_messages(messages: Sequence[Message], template: str) -> list[dict[str, Any]]:
+def to_plain_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Messages in the form that templates read: without None values, and with the reasoning as both
     `reasoning_content` and `thinking`.
 
-    Args:
-        messages: the caller's messages.
-        template: the template's text. Keys and roles that are not standard are refused unless they occur in it, because
-            the model would not see them.
-
     Raises:
-        MessageError: a message is malformed, or has a key or role that is refused. GuidedError: there are no messages.
+        MessageError: a message is malformed. GuidedError: there are no messages.
     """
     if not isinstance(messages, Iterable):
         raise GuidedError(f"messages must be a list of messages, not {brief(messages)}")
     if not messages:
         raise GuidedError("the list of messages is empty")
-    return [_to_plain_message(number, message, template) for number, message in enumerate(messages)]
+    return [_to_plain_message(number, message) for number, message in enumerate(messages)]
 
 
-def _to_plain_message(number: int, source_message: Message, template: str) -> dict[str, Any]:
+def list_additional_keys(message: Message) -> list[str]:
+    """The keys of a message that are not standard for its role, sorted."""
+    keys = {"assistant": ("tool_calls", *_REASONING_KEYS), "tool": ("tool_call_id", "name")}.get(message["role"], ())
+    return sorted(message.keys() - {"role", "content", *keys})
+
+
+def _to_plain_message(number: int, source_message: Message) -> dict[str, Any]:
     if not isinstance(source_message, Mapping) or not isinstance(role := source_message.get("role"), str):
         raise MessageError(number, "role", _WRONG_FORM)
-    if role not in _STANDARD_ROLES and not (role.isidentifier() and role in template):
-        roles = ", ".join(_STANDARD_ROLES)
-        problem = f"has the role {brief(role)}, which this template does not support; it supports {roles}"
-        raise MessageError(number, "role", problem)
     description = f"the members of message {number}"
     message = {key: to_plain(value, description) for key, value in source_message.items() if value is not None}
-    keys = {
-        "role",
-        "content",
-        *({"assistant": ("tool_calls", *_REASONING_KEYS), "tool": ("tool_call_id", "name")}.get(role, ())),
-    }
-    for key in sorted(message.keys() - keys, key=str):
-        if key == "tool_calls" or not isinstance(key, str) or key not in template:
-            problem = f"has the key {brief(key)}, which this template would not show to the model"
-            raise MessageError(number, str(key), problem)
+    if wrong_keys := [key for key in message if not isinstance(key, str)]:
+        raise MessageError(number, str(wrong_keys[0]), f"has the key {brief(wrong_keys[0])}, which is not a string")
+    if "tool_calls" in list_additional_keys(message):
+        problem = "has the key 'tool_calls', which only messages with the role assistant have"
+        raise MessageError(number, "tool_calls", problem)
     _check_content(number, message)
     calls = message.get("tool_calls", [])
     if not isinstance(calls, list):

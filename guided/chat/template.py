@@ -5,6 +5,7 @@ In: the Jinja templates of a model, and a `Conversation`. Out: ids. Steps:
     conversation.py   checks messages, and turns them into plain data
     call_pairing.py   sorts the results of calls, and rewrites ids that the template or the model does not know
     tool_messages.py  describes tools in the system message, unless the template describes them in this style
+    shown_messages.py refuses messages that the template does not show to the model
     compiled.py       renders the template with Jinja, in a sandbox (sandbox.py) with a cost limit (render_budget.py)
     tagged_text.py    records which characters of the result the template wrote
     tokens.py         encodes the result; only names that the template wrote become control tokens
@@ -25,7 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ from guided.chat.conversation import (
     to_plain_messages,
 )
 from guided.chat.derived_style import derive_tool_style
+from guided.chat.shown_messages import ShownMessages, check_names, list_roles
 from guided.chat.sources import read_named_templates
 from guided.chat.tagged_text import join_tagged, tag_text
 from guided.chat.tokens import encode_rendered, make_names_pattern
@@ -107,6 +109,7 @@ class ChatTemplate:
             raise GuidedError("there is no chat template: pass its text, or a mapping from names to texts")
         self.tokens: Mapping[str, str] = MappingProxyType(dict(tokens or {}))
         self._tokens = {name: tag_text(text) for name, text in self.tokens.items()}
+        self._shown_messages, self._roles = ShownMessages(), dict[str, list[str]]()
         self.tool_style = next(
             filter(None, map(detect_style, (self._select(None, tools) for tools in (True, False)))), None
         )
@@ -131,8 +134,8 @@ class ChatTemplate:
         return encode_rendered(self.vocabulary, text, self._list_markers(self._source(chat)))
 
     def check_messages(self, conversation: Conversation) -> None:
-        """Raise the error of `render` if there are no messages, or if one is malformed."""
-        to_plain_messages(conversation.messages, self._source(conversation))
+        """Raise the error of `render` if there are no messages, or if one is malformed or has an unknown role."""
+        self._read_messages(conversation)
 
     def next_turn(self, chat: Conversation, request: str) -> list[int]:
         """The ids between the model's answer to a conversation and its next answer, if the user writes `request`.
@@ -152,41 +155,60 @@ class ChatTemplate:
     def text(self, conversation: Sequence[Message] | Conversation) -> str:
         """The text that `render` tokenizes. It is a `TaggedText`, which records the parts that the template wrote."""
         chat = conversation if isinstance(conversation, Conversation) else Conversation(conversation)
+        messages = self._read_messages(chat)
+        variables = self._merge_variables(chat, compile_template(self._source(chat)))
+        render = partial(self._render, chat, variables)
+        text = render(messages)
+        options = (chat.template, bool(chat.tools), repr(chat.tool_style), chat.continue_final_message)
+        self._shown_messages.check(messages, text, render, options)
+        if chat.continue_final_message:
+            text = _cut_at_continuation_mark(text)
+        return _append_begin(text, chat.begin)
+
+    def _read_messages(self, chat: Conversation) -> list[dict[str, Any]]:
+        """The plain messages. Raises MessageError if one is malformed, or has a role or a key that is unknown."""
+        messages, source = to_plain_messages(chat.messages), self._source(chat)
+        check_names(messages, compile_template(source), partial(self._list_roles, source, chat.template))
+        return messages
+
+    def _list_roles(self, source: str, name: str | None) -> list[str]:
+        """The roles of the template with this text and name."""
+        if source not in self._roles:
+            render = partial(self._render, Conversation((), template=name), self._tokens)
+            self._roles[source] = list_roles(compile_template(source), render)
+        return self._roles[source]
+
+    def _render(self, chat: Conversation, variables: Mapping[str, Any], messages: list[dict[str, Any]]) -> str:
+        """The text of plain messages with the inputs of a conversation, whose own messages are not used."""
         source = self._source(chat)
         template = compile_template(source)
         messages = [
             self._tag_own_markers(self._join_unread_parts(message, template, bool(chat.tools)), source)
-            for message in sort_results(to_plain_messages(chat.messages, source))
+            for message in sort_results(messages)
         ]
-        tools, documents = to_plain_list(chat.tools, "tools"), to_plain_list(chat.documents, "documents")
-        variables = self._merge_variables(chat, template)
-        if documents and "documents" not in template.variables:
-            raise GuidedError("this model's chat template does not support documents")
         if chat.continue_final_message:
             messages[-1] = _mark_continuation(messages[-1], chat)
+        tools, documents = to_plain_list(chat.tools, "tools"), to_plain_list(chat.documents, "documents")
+        if documents and "documents" not in template.variables:
+            raise GuidedError("this model's chat template does not support documents")
         template_variables: dict[str, Any] = {
             "documents": documents or None,
             "add_generation_prompt": chat.add_generation_prompt and not chat.continue_final_message,
             **variables,
         }
-        text = None
         if "tools" in template.variables and self._writes_as(chat.tool_style):
             template_messages = convert_arguments(
                 self._rewrite_ids(messages, template), as_text=template.arguments_are_text
             )
             try:
-                text = _render_tools(template, tools, {"messages": template_messages, **template_variables})
+                return _render_tools(template, tools, {"messages": template_messages, **template_variables})
             except TemplateRefusal:  # several calls in a message (Llama): write them as text
                 if self.style is None or not any(len(message.get("tool_calls", ())) > 1 for message in messages):
                     raise
-        if text is None:
-            style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
-            keeps_results = style == self.style and template.writes_results
-            messages = write_tools_as_text(messages, style, keeps_results=keeps_results)
-            text = _render_with_tool_prompt(template, messages, style, tools, source, template_variables)
-        if chat.continue_final_message:
-            text = _cut_at_continuation_mark(text)
-        return _append_begin(text, chat.begin)
+        style = as_style(chat.tool_style) or self.style or tool_style(DEFAULT_TOOL_STYLE)
+        keeps_results = style == self.style and template.writes_results
+        messages = write_tools_as_text(messages, style, keeps_results=keeps_results)
+        return _render_with_tool_prompt(template, messages, style, tools, source, template_variables)
 
     @property
     def source(self) -> str:
@@ -300,14 +322,18 @@ def _render_with_tool_prompt(
     source: str,
     variables: Mapping[str, Any],
 ) -> str:
-    """Render with tools in the system message, or in the first message if the template has no system role (Gemma)."""
+    """Render with tools in the system message, or in the first message if the template refuses system messages (Gemma)
+    or leaves them out."""
     if not tools:
         return template.render(messages=messages, tools=None, **variables)
     with_system = add_system_prompt(messages, style, tools, default_system(source))
+    has_system = len(with_system) == len(messages)
     try:
-        return template.render(messages=with_system, tools=None, **variables)
+        text = template.render(messages=with_system, tools=None, **variables)
+        if has_system or with_system[0]["content"].strip() in text:
+            return text
     except TemplateRefusal:
-        if len(with_system) == len(messages):
+        if has_system:
             raise
     return template.render(messages=add_tool_prompt(messages, style, tools), tools=None, **variables)
 

@@ -17,7 +17,7 @@ from guided.cli.specification import Specification, add_specification, read_spec
 from guided.cli.texts import add_texts, read_texts
 from guided.errors import GuidedError, LimitExceeded, UnsupportedError
 from guided.frontends.json_schema import JsonSchemaOptions, Report, check_json_schema
-from guided.frontends.json_schema.check import pattern_notes
+from guided.frontends.json_schema.check import pattern_notes, set_notes
 from guided.matching import CompiledGrammar, Explanation, GrammarCompiler, GrammarMatcher
 from guided.matching.explain.error_location import ErrorLocation, error_location_of
 from guided.matching.sentences import byte_vocabulary
@@ -83,8 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_keywords(specification: Specification, base: JsonSchemaOptions) -> Report | None:
-    if specification.kind == "regex" and specification.options.get("dialect") == "ecma":
-        return Report(tuple(pattern_notes(specification.value, "", "")))
+    if specification.kind == "regex":
+        list_notes = pattern_notes if specification.options.get("dialect") == "ecma" else set_notes
+        return Report(tuple(list_notes(specification.value, "", "")))
     if specification.kind != "schema":
         return None
     with Progress("reading the schema"):

@@ -65,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
         from prometheus_client import Counter  # noqa: F401
     except ModuleNotFoundError:
         raise InputError(
-            "serving needs FastAPI, uvicorn and prometheus-client: pip install 'guided-decoding[serve]'"
+            "serving needs FastAPI, uvicorn and prometheus-client: pip install 'guided-decoding[serve]', "
+            "or in a clone of guided: pip install '.[serve]'"
         ) from None
     if arguments.json:
         raise InputError("serve does not support --json")

@@ -372,9 +372,8 @@ class Engine(ChatMethods, AsyncMethods):
 
     def describe_prompt(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
         """The prompt with a description of the specification. Unchanged unless the engine has `describe=True`."""
-        if not self._maker.describes_by_default:
-            return prompt
-        return Instructions(self._prompts, grammar, raw=raw).describe(prompt, is_required=False)
+        instructions = Instructions(self._prompts, grammar, raw=raw)
+        return instructions.describe(prompt, is_required=False) if self._maker.describes_by_default else prompt
 
     def described(self, prompt: Prompt, grammar: CompiledGrammar | None, *, raw: bool = False) -> Prompt:
         """Deprecated: use `describe_prompt`."""
@@ -390,21 +389,23 @@ class Engine(ChatMethods, AsyncMethods):
         return list(map(Task, self._maker.make(prompt, constraint, n, **options)))
 
     def _background_tasks(self, prompt: Prompt, constraint: Constraint, n: int, **options: Any) -> list[Task]:
-        """Like `_tasks`, but prepared on another thread while other tasks run. An error becomes the outcome of the
-        tasks."""
+        """Like `_tasks`, but prepared on another thread while other tasks run. An error becomes their outcome."""
         n = to_int(n)
         future = self._pool.submit(lambda: begin_steppers(self._maker.make(prompt, constraint, n, **options)))
         return [Task.from_future(future, number) for number in range(n if isinstance(n, int) and n > 0 else 1)]
 
     def tasks(self, request: Request) -> list[Task]:
-        """The tasks of a request, for `driver`, prepared on another thread. An error becomes the outcome of the
-        tasks."""
+        """The tasks of a request, for `driver`, prepared on another thread. An error becomes their outcome."""
         return self._background_tasks(request.prompt, request.constraint, request.n, **request.options)
 
     def outputs(self, request: Request, ids: list[int], compiler: GrammarCompiler) -> list[Output]:
         """The outputs of a request, created on this thread with the given compiler. `ids`: the ids of its prompt."""
-        prompt, constraint, n = request.prompt, request.constraint, request.n
-        return self._maker.make(prompt, constraint, n, ids=ids, compiler=compiler, **request.options)
+        prompt, constraint = request.prompt, request.constraint
+        return self._maker.make(prompt, constraint, request.n, ids=ids, compiler=compiler, **request.options)
+
+    def prompt_ids(self, request: Request, ids: list[int], compiler: GrammarCompiler) -> list[int]:
+        """The ids that the model sees for a request, with descriptions and instructions. Arguments as for `outputs`."""
+        return self._maker.read_prompt(request.prompt, request.constraint, ids, compiler, **request.options)
 
     def _run(self, groups: Sequence[list[Task]], counter: ProgressCounter | None = None) -> list[Result]:
         """Run groups of tasks to completion. Return their results in order."""

@@ -167,9 +167,7 @@ class SequenceMaker:
         logprobs = LogprobParams(settings.logprobs, settings.prompt_logprobs, settings.logprobs_mode)
         tools = read_items("tools", settings.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None
-        needs_matcher = settings.reasoning_end is not None or settings.canonical or settings.heal_prompt
-        full_constraint = with_tools(constraint, tools, needs_matcher=needs_matcher)
-        grammar = compile_constraint(compiler or self._compiler(), full_constraint, constraint_options)
+        grammar = self._compile(compiler or self._compiler(), constraint, settings, constraint_options)
         full_prompt, bridge = self._add_instructions(prompt, grammar, constraint, settings)
         known_ids = ids if full_prompt is prompt else None
         ids, prefix = prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)
@@ -213,6 +211,35 @@ class SequenceMaker:
             return list(map(make_output, range(n)))
         limit = token_limit(settings.think_first, settings.max_tokens)
         return [ThinkFirst(partial(make_output, index), limit, bridge, context_left) for index in range(n)]
+
+    def read_prompt(
+        self, prompt: Prompt, constraint: Constraint, ids: list[int], compiler: GrammarCompiler, **options: Any
+    ) -> list[int]:
+        """The ids of a prompt as the model sees it, with all instructions. The constraint is compiled only if the
+        instructions need it. Arguments and errors: see `make`.
+        """
+        settings = _MakerOptions(**_pop_options(options, _MAKER_OPTIONS))
+        constraint_options = cast(ConstraintOptions, _pop_options(options, ConstraintOptions.__annotations__))
+        describes = self.describes_by_default if settings.describe is None else settings.describe
+        if not describes and settings.think_first is None:
+            full_prompt = prompt
+        else:
+            grammar = self._compile(compiler, constraint, settings, constraint_options)
+            full_prompt, _ = self._add_instructions(prompt, grammar, constraint, settings)
+        known_ids = ids if full_prompt is prompt else None
+        return prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)[0]
+
+    def _compile(
+        self,
+        compiler: GrammarCompiler,
+        constraint: Constraint,
+        settings: _MakerOptions,
+        options: ConstraintOptions,
+    ) -> CompiledGrammar | None:
+        """The grammar of a request's constraint and tools."""
+        needs_matcher = settings.reasoning_end is not None or settings.canonical or settings.heal_prompt
+        tools = read_items("tools", settings.tools)
+        return compile_constraint(compiler, with_tools(constraint, tools, needs_matcher=needs_matcher), options)
 
     def _matcher_maker(
         self, grammar: CompiledGrammar | None, prefix: bytes, prefill: str, settings: _MakerOptions

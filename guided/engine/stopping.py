@@ -81,7 +81,9 @@ class Stops:
     def __post_init__(self) -> None:
         for name, items in (("stop", self.texts), ("stop_regex", self.patterns)):
             if isinstance(items, str) or not all(isinstance(item, str) and item for item in items):
-                raise OptionError(f"{name} is {brief(items)}, but must be a sequence of nonempty strings", option=name)
+                has_empty_text = not isinstance(items, str) and "" in items
+                problem = "contains an empty string" if has_empty_text else f"is {brief(items)}"
+                raise OptionError(f"{name} {problem}, but must be a sequence of nonempty strings", option=name)
         flags = {"include_stop_str_in_output": self.includes_stop, "ignore_eos": self.ignore_eos}
         for name, flag in flags.items():
             if not isinstance(flag, bool | None):

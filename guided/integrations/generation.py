@@ -16,20 +16,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from guided.errors import GuidedError
 from guided.matching.protocol import ForkingMatcher, accept_any_id
+from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Generation", "Ids", "Row"]
+__all__ = ["Generation", "Ids", "Prompt", "Row"]
 
 Ids = npt.NDArray[np.int64]
 _END_LENGTH: Final = 16  # the last ids of a row, by which it is looked up
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Prompt:
+    """The prompt of one or more rows.
+
+    Attributes:
+        length: the number of its ids, padding included.
+        vocabulary: the tokens; None: no row is constrained.
+    """
+
+    length: int
+    vocabulary: Vocabulary | None
+
+    def is_control(self, token: int) -> bool:
+        """Whether a token is a control token, which has no text."""
+        vocabulary = self.vocabulary
+        return vocabulary is not None and 0 <= token < vocabulary.size and vocabulary.token_bytes(token) is None
 
 
 @dataclass(eq=False, slots=True)
@@ -43,31 +62,48 @@ class Row:
         output_length: how many tokens follow the prompt.
         is_dead: whether the row has a token that its constraint refuses, or after which its budget is too small. This
             happens only to drafts, to a beam without allowed tokens, or if another processor changes the choice.
+        padding: if all tokens since the refused one are the same control token: this token. The engine has ended the
+            row, for example at a stop string, and fills it up.
     """
 
     matcher: ForkingMatcher | None
-    start: ForkingMatcher | None = None
-    prompt: Any = None
+    start: ForkingMatcher | None
+    prompt: Prompt
     output_length: int = 0
     is_dead: bool = False
+    padding: int | None = None
 
     @classmethod
-    def at_prompt(cls, start: ForkingMatcher | None, prompt: Any = None) -> Row:
+    def at_prompt(cls, start: ForkingMatcher | None, prompt: Prompt) -> Row:
         """A row that consists of its prompt."""
         return cls(None if start is None else start.fork(), start, prompt)
 
     def read(self, tokens: Sequence[int]) -> None:
         """Accept tokens. Tokens after an end token are padding."""
-        self.output_length += len(tokens)
-        for token in tokens:
-            if self.matcher is None or self.is_dead or self.matcher.is_terminated():
-                return
-            self.is_dead = not accept_any_id(self.matcher, int(token))
+        for token in map(int, tokens):
+            is_forced = self.is_forced(token)
+            self.output_length += 1
+            if self.matcher is None or is_forced or self.matcher.is_terminated():
+                continue
+            if self.is_dead:
+                self.padding = token if token == self.padding else None
+            elif not accept_any_id(self.matcher, token):
+                self.is_dead, self.padding = True, token if self.prompt.is_control(token) else None
+
+    def is_forced(self, token: int) -> bool:
+        """Whether a token is a forced first token of a decoder (`forced_bos_token_id`), which belongs to the prompt: a
+        control token after a prompt of one token, which the constraint does not allow."""
+        return (
+            self.output_length == 0
+            and self.prompt.length == 1
+            and self.start is not None
+            and self.prompt.is_control(token)
+            and not accept_any_id(self.start.fork(), token)
+        )
 
     def fork(self) -> Row:
         """An independent copy."""
-        matcher = None if self.matcher is None else self.matcher.fork()
-        return Row(matcher, self.start, self.prompt, self.output_length, self.is_dead)
+        return replace(self, matcher=None if self.matcher is None else self.matcher.fork())
 
 
 class Generation:
@@ -77,9 +113,10 @@ class Generation:
         ids: the prompts, int64 (rows, length). The rows of one prompt are adjacent.
         starts: the matcher of each constraint at the end of the prompt, or None. The rows are divided among them
             evenly, in order.
+        vocabulary: the tokens; None: no row is constrained.
     """
 
-    def __init__(self, ids: Ids, starts: Sequence[ForkingMatcher | None]) -> None:
+    def __init__(self, ids: Ids, starts: Sequence[ForkingMatcher | None], vocabulary: Vocabulary | None) -> None:
         rows_per_start = len(ids) // len(starts)
         run_starts = [
             number
@@ -88,7 +125,7 @@ class Generation:
         ]
         self.rows = list[Row]()
         for begin, end in pairwise([0, *run_starts, len(ids)]):
-            prompt = object()
+            prompt = Prompt(ids.shape[1], vocabulary)
             self.rows += [Row.at_prompt(starts[begin // rows_per_start], prompt) for _ in range(begin, end)]
         self.ids = self.prompts = ids.copy()
         self.thread = threading.get_ident()
@@ -207,7 +244,7 @@ def _is_refused(row: Row, token: int) -> bool:
         row.matcher is None
         or row.is_dead
         or row.matcher.is_terminated()
-        or not accept_any_id(row.matcher.fork(), token)
+        or not (row.is_forced(token) or accept_any_id(row.matcher.fork(), token))
     )
 
 

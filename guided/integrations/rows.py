@@ -39,7 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from guided.errors import BudgetError, GuidedError
-from guided.integrations.generation import Generation, Ids, Row
+from guided.integrations.generation import Generation, Ids, Prompt, Row
 from guided.integrations.lru_cache import LruCache
 from guided.matching.bitmask import allocate_token_bitmask, fill_batch, row_of
 from guided.matching.canonical.matcher import CanonicalMatcher
@@ -47,8 +47,9 @@ from guided.matching.canonical.spelling import Spelling
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.matcher import GrammarMatcher
 from guided.matching.protocol import ForkingMatcher
+from guided.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Row", "RowMasks", "RowMatchers", "warn_of_dead_row"]
+__all__ = ["Prompt", "Row", "RowMasks", "RowMatchers", "warn_of_dead_row"]
 
 _MAX_GENERATIONS: Final = 32
 _MAX_DROPPED_ROWS: Final = 65_536
@@ -134,12 +135,29 @@ class RowMatchers:
             BudgetError: an output of a row cannot be completed within the budget.
 
         Warns:
-            RuntimeWarning: a row is dead.
+            RuntimeWarning: a row is dead, and has not only been filled up with padding.
         """
         with self._lock:
             rows = self.follow(ids)
             bitmask = allocate_token_bitmask(len(rows), self._vocabulary_size)
             return RowMasks(rows, bitmask, self._fill(rows, bitmask), self._end_row)
+
+    def force_first_tokens(self, masks: RowMasks, tokens: Sequence[int]) -> None:
+        """Let the mask of each row allow only its forced first token, if that is part of the prompt (`Row.is_forced`).
+
+        Raises:
+            BudgetError: no output of a row's constraint fits the rest of the budget.
+        """
+        for number in masks.constrained_rows:
+            row, token = masks.rows[number], tokens[number]
+            if not row.is_forced(token):
+                continue
+            if row.matcher is not None and (budget := self.budget(row)) is not None:  # check the rest of the budget
+                try:
+                    row.matcher.fill_next_token_bitmask(masks.bitmask, number, max_tokens=budget - 1)
+                except BudgetError as error:  # without the end token
+                    raise BudgetError(error.needed - 1, budget - 2, is_exact=error.is_exact) from None
+            masks.bitmask[number] = row_of(self._vocabulary_size, [token])
 
     def follow_sequence(self, ids: Ids) -> tuple[Row, bool]:
         """Advance the only row to these ids, (length,), and return it. False: it belongs to an earlier sequence than
@@ -192,17 +210,22 @@ class RowMatchers:
                 if not row.output_length:
                     raise
                 row.is_dead = True  # the mask forbade its last token, which is a draft or another processor's choice
-        warn_of_dead_row(number)
+        if row.padding is None:
+            warn_of_dead_row(number)
         bitmask[number] = self._end_row
 
     @cached_property
     def _vocabulary_size(self) -> int:
-        return next((grammar.vocabulary.size for grammar in self.grammars if grammar is not None), 1)
+        return 1 if self._vocabulary is None else self._vocabulary.size
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary | None:
+        return next((grammar.vocabulary for grammar in self.grammars if grammar is not None), None)
 
     @cached_property
     def _end_row(self) -> npt.NDArray[np.int32]:
-        grammar = next(filter(None, self.grammars), None)
-        return row_of(self._vocabulary_size, [] if grammar is None else sorted(grammar.vocabulary.eos_token_ids))
+        ends = [] if self._vocabulary is None else sorted(self._vocabulary.eos_token_ids)
+        return row_of(self._vocabulary_size, ends)
 
     def _make_matcher(self, grammar: CompiledGrammar | None) -> ForkingMatcher | None:
         if grammar is None:
@@ -272,7 +295,7 @@ class RowMatchers:
         for generation in self._generations:
             if generation.thread == thread and not np.array_equal(generation.prompts, ids):
                 generation.is_superseded = True
-        return Generation(ids, [self._make_matcher(grammar) for grammar in self.grammars])
+        return Generation(ids, [self._make_matcher(grammar) for grammar in self.grammars], self._vocabulary)
 
 
 def warn_of_dead_row(number: int) -> None:

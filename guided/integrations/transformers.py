@@ -8,8 +8,9 @@
 In: constraints as `Engine.generate` takes them, one for all prompts or one for each; the tokenizer. Out: a
 `LogitsProcessor`, or a `prefix_allowed_tokens_fn`. The processor derives the state of each row from its ids at each
 step (rows.py), so left padding, several samples, beams, assisted generation and later prompts need no special handling.
-An assistant with its own tokenizer makes bad drafts or is refused, since the constraint is compiled for the model's
-tokens.
+If `forced_bos_token_id` forces the first token of a decoder, such as the target language of NLLB, the constraint begins
+after it. An assistant with its own tokenizer makes bad drafts or is refused, since the constraint is compiled for the
+model's tokens.
 
 A constraint takes precedence over options such as `min_new_tokens`: if it allows only an end token, the row ends there,
 as with `min_tokens` in guided's own engine. If it allows other tokens, but other processors forbid all of them, that is
@@ -30,9 +31,9 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor
 
-from guided.errors import GuidedError
+from guided.errors import GuidedError, OptionError
 from guided.integrations.generation import Ids
-from guided.integrations.rows import Row, RowMasks, RowMatchers, warn_of_dead_row
+from guided.integrations.rows import Prompt, Row, RowMasks, RowMatchers, warn_of_dead_row
 from guided.integrations.sequence_mask import compiler_of, spelling_or_none
 from guided.keywords import check_integer
 from guided.logits import apply_token_bitmask_inplace
@@ -99,6 +100,8 @@ class GuidedLogitsProcessor(LogitsProcessor):
         canonical: bool = False,
         **options: Unpack[ConstraintOptions],
     ) -> None:
+        if "max_tokens" in options:
+            raise OptionError("the limit of transformers is max_new_tokens, not max_tokens", option="max_tokens")
         check_integer("max_new_tokens", max_new_tokens, minimum=1, optional=True)
         constraints = constraint if isinstance(constraint, tuple) else (constraint,)
         compiler = compiler_of(tokenizer, vocabulary_of)
@@ -141,7 +144,10 @@ class GuidedLogitsProcessor(LogitsProcessor):
                 rows continue a generation that is no longer kept, or other processors forbid all tokens that a
                 constraint allows.
         """
-        masks = self._matchers_for(scores.shape[-1]).mask_rows(input_ids.cpu().numpy())
+        matchers = self._matchers_for(scores.shape[-1])
+        masks = matchers.mask_rows(input_ids.cpu().numpy())
+        if input_ids.shape[1] == 1 and bool(((scores > -torch.inf).sum(dim=-1) == 1).all()):  # forced_bos_token_id
+            matchers.force_first_tokens(masks, scores.argmax(dim=-1).tolist())
         if masks.constrained_rows:
             scores = scores.clone()  # `generate` may return the original tensor as the raw logits
             has_free_rows = len(masks.constrained_rows) < len(masks.rows)
@@ -203,6 +209,8 @@ def prefix_allowed_tokens_fn(
     Warns:
         RuntimeWarning: a row has a token that the constraint does not allow. The row ends there.
     """
+    if name := next((name for name in ("max_tokens", "max_new_tokens") if name in options), None):
+        raise OptionError(f"{name}: this function has no budget; GuidedLogitsProcessor has one", option=name)
     compiler = compiler_of(tokenizer, vocabulary_of)
     grammar = compile_constraint(compiler, constraint, options)
     of_thread = threading.local()
@@ -219,7 +227,7 @@ def prefix_allowed_tokens_fn(
                 row = rows[output_ids.tobytes()] = parent_row.fork()
                 row.read(output_ids[-1:].tolist())
                 return row
-        row = Row.at_prompt(None if grammar is None else GrammarMatcher(grammar))
+        row = Row.at_prompt(None if grammar is None else GrammarMatcher(grammar), Prompt(len(ids), compiler.vocabulary))
         generations[batch_id] = (ids, {b"": row})
         return row
 
@@ -228,7 +236,8 @@ def prefix_allowed_tokens_fn(
         if row.matcher is None:
             return list(range(compiler.vocabulary.size))
         if row.is_dead:
-            warn_of_dead_row(batch_id)
+            if row.padding is None:
+                warn_of_dead_row(batch_id)
             return sorted(compiler.vocabulary.eos_token_ids)
         bitmask = allocate_token_bitmask(1, compiler.vocabulary.size)
         row.matcher.fill_next_token_bitmask(bitmask)

@@ -67,7 +67,7 @@ class Stream:
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread
         self.tasks: tuple[Task, ...] = ()
-        self.preparation: Preparation | None = None
+        self.preparation: Preparation[Any] | None = None
         self.prompt_tokens, self.submit_time = 0, perf_counter()
         self.first_token_time: float | None = None
         self.last_token_times = dict[Task, float]()

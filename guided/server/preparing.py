@@ -46,7 +46,7 @@ from dataclasses import replace
 from math import inf
 from time import perf_counter
 from traceback import clear_frames
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from guided.engine import Engine
 from guided.engine.request import Request
@@ -79,6 +79,7 @@ _MAX_PER_KEY: Final = 2  # likewise
 _GRAMMAR_OPTIONS: Final = ("canonical", "heal_prompt", "reasoning_end", "tools")
 """Options with which the engine needs a grammar even without a constraint."""
 
+_Result = TypeVar("_Result")
 CompiledCallback: TypeAlias = Callable[[float, Exception | None], object]
 """Called with the seconds of a compilation and its error, on the thread that compiled."""
 
@@ -91,17 +92,20 @@ class CompileTimeout(GuidedError):
     """A specification did not compile within the operator's time limit."""
 
 
-class Preparation(Future[list[Stepper]]):
-    """The future of a request's sequences. It shows what the request waits for.
+class Preparation(Future[_Result]):
+    """The future of a request's sequences, or of the ids of its prompt. It shows what the request waits for.
 
     Attributes:
+        make: makes the result from the request, the ids of its prompt without instructions, and the seconds for a
+            compilation.
         stage: "prompt": the prompt is being read. "queue": the specification waits for other compilations.
             "compilation": the specification is being compiled.
         stage_begin: when this stage began, by `perf_counter`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[Request, list[int], float], _Result]) -> None:
         super().__init__()
+        self.make = make
         self._cpu_clock: int | None = None
         self.enter("prompt")
 
@@ -160,9 +164,16 @@ class RequestPreparer:
             admit: called on another thread with the number of prompt tokens; raises an error if the queue is full.
             size: the size of the request's body, in bytes.
         """
-        future = Preparation()
+        future = Preparation(self._make_steppers)
         self.lanes.executor_for(size).submit(self._read_prompt, future, request, owner, admit)
         return [Task.from_future(future, number) for number in range(request.n)]
+
+    def read_prompt(self, request: Request, owner: str = "", size: int = 0) -> Preparation[list[int]]:
+        """Read the prompt of a request, with all instructions, and return the future of its ids. Arguments: see
+        `make_tasks`."""
+        future = Preparation(self._make_prompt_ids)
+        self.lanes.executor_for(size).submit(self._read_prompt, future, request, owner, lambda _: None)
+        return future
 
     def close(self) -> None:
         """Start no further work."""
@@ -170,19 +181,20 @@ class RequestPreparer:
         for lane in (*self.compile_lanes, self._table_lane):
             lane.close()
 
-    def _read_prompt(self, future: Preparation, request: Request, owner: str, admit: Callable[[int], object]) -> None:
+    def _read_prompt(
+        self, future: Preparation[Any], request: Request, owner: str, admit: Callable[[int], object]
+    ) -> None:
         if future.cancelled():
             return
         try:
             ids = self._engine.encode_prompt(request.prompt, raw=request.options.get("raw", False))
             admit(len(ids))
             needs_grammar = request.constraint is not None or any(map(request.options.get, _GRAMMAR_OPTIONS))
-            steppers = None if needs_grammar else self._make_steppers(request, ids, self.seconds)
+            if not needs_grammar:
+                _set_outcome(future, future.make(request, ids, self.seconds))
+                return
         except Exception as error:
             _set_outcome(future, error)
-            return
-        if steppers is not None:
-            _set_outcome(future, steppers)
         else:
             needs_tables = request.options.get("canonical") and not is_spelling_known(self._engine.vocabulary)
             if needs_tables:
@@ -190,7 +202,7 @@ class RequestPreparer:
             else:
                 self._enter_lane(0, future, request, ids, owner)
 
-    def _compute_tables(self, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+    def _compute_tables(self, future: Preparation[Any], request: Request, ids: list[int], owner: str) -> None:
         """Compute the tables that `canonical` needs. Then continue in the first lane, which reports their error."""
         if future.cancelled():
             return
@@ -199,19 +211,19 @@ class RequestPreparer:
             spelling_of(self._engine.vocabulary)
         self._enter_lane(0, future, request, ids, owner)
 
-    def _enter_lane(self, index: int, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+    def _enter_lane(self, index: int, future: Preparation[Any], request: Request, ids: list[int], owner: str) -> None:
         future.enter("queue")
         if not self.compile_lanes[index].submit(owner, lambda: self._compile(index, future, request, ids, owner)):
             _set_outcome(future, CompilerBusy("too many slow specifications are waiting for compilation: retry later"))
 
-    def _compile(self, index: int, future: Preparation, request: Request, ids: list[int], owner: str) -> None:
+    def _compile(self, index: int, future: Preparation[Any], request: Request, ids: list[int], owner: str) -> None:
         """Compile within the time of a lane. If that is not enough, continue in the next lane."""
         if future.cancelled():
             return
         future.enter("compilation")
         seconds = min(self.compile_lanes[index].seconds, self.seconds)
         try:
-            outcome: list[Stepper] | Exception = self._make_steppers(request, ids, seconds)
+            outcome: Any = future.make(request, ids, seconds)
         except Exception as error:
             outcome = error
         if isinstance(outcome, NotCached) or (seconds < self.seconds and _is_timeout(outcome)):
@@ -221,16 +233,26 @@ class RequestPreparer:
 
     def _make_steppers(self, request: Request, ids: list[int], seconds: float) -> list[Stepper]:
         """Prepare a request within a time limit. With 0 seconds, raise `NotCached` unless its grammar is cached."""
+        with self._limited_compiler(seconds) as compiler:
+            return begin_steppers(self._engine.outputs(request, ids, compiler))
+
+    def _make_prompt_ids(self, request: Request, ids: list[int], seconds: float) -> list[int]:
+        """The ids of a request's prompt with all instructions; `seconds` as for `_make_steppers`."""
+        with self._limited_compiler(seconds) as compiler:
+            return self._engine.prompt_ids(request, ids, compiler)
+
+    @contextmanager
+    def _limited_compiler(self, seconds: float) -> Iterator[GrammarCompiler]:
         with gc_paused():
             try:
                 compiler = with_time_limit(self._engine.compiler, seconds or self.seconds)
                 compiler.finds_only = not seconds
-                return begin_steppers(self._engine.outputs(request, ids, compiler))
+                yield compiler
             except Exception as error:
                 _clear_error_frames(error)
                 raise
 
-    def _finish_compilation(self, future: Preparation, outcome: list[Stepper] | Exception) -> None:
+    def _finish_compilation(self, future: Preparation[_Result], outcome: _Result | Exception) -> None:
         seconds = perf_counter() - future.stage_begin
         if _is_timeout(outcome) or (future.cancelled() and future.cpu_seconds() > self.seconds):
             outcome = make_timeout_error(self.seconds)
@@ -283,7 +305,7 @@ def _is_timeout(outcome: object) -> bool:
     return isinstance(outcome, LimitExceeded) and outcome.limit == "seconds"
 
 
-def _set_outcome(future: Future[list[Stepper]], outcome: list[Stepper] | Exception) -> None:
+def _set_outcome(future: Future[_Result], outcome: _Result | Exception) -> None:
     if not future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Exception):

@@ -88,6 +88,16 @@ class Server:
         """The tokens of a request's prompt. Raises the errors of `Engine.encode_prompt`."""
         return await self.compute(request, partial(self.engine.encode_prompt, prompt, raw=raw))
 
+    async def read_prompt(self, request: Request, engine_request: EngineRequest) -> list[int]:
+        """The tokens of the prompt with which the model answers, with the description of the specification.
+
+        Raises the errors of `Engine.encode_prompt`, and those of a compilation if the specification is described.
+        """
+        context = get_request_context(request)
+        future = self.thread.preparer.read_prompt(engine_request, _find_owner(context), context.body_size)
+        async with self.bodies.limit_time():
+            return await asyncio.wrap_future(future)
+
     async def compute(self, request: Request, work: Callable[[], _Result]) -> _Result:
         """Call `work` on the thread for requests of this size, and return its result."""
         executor = self._lanes.executor_for(get_request_context(request).body_size)
@@ -129,13 +139,12 @@ class Server:
                 raise RequestError(message, param="rid")
             context.id = rid
         self.admission.check_outputs(sum(engine_request.n for engine_request in engine_requests))
-        owner = "" if context.key_number is None else str(context.key_number)
         interval = self.settings.stream_interval if is_streamed else 0
         for engine_request in engine_requests:
             stream = self.thread.submit(
                 engine_request,
                 priority,
-                owner=owner,
+                owner=_find_owner(context),
                 admit=self.admission.check_prompt_tokens,
                 interval=interval,
                 size=context.body_size,
@@ -203,6 +212,11 @@ class Server:
             "compiling": scheduler.compiling_count,
             "pending_submit": self.thread.pending_commands,
         }
+
+
+def _find_owner(context: RequestContext) -> str:
+    """The key of a request's client, for fair queues; "": the client has no key."""
+    return "" if context.key_number is None else str(context.key_number)
 
 
 class _EventStream(StreamingResponse):

@@ -13,7 +13,8 @@ class LintFinding:
 
     Attributes:
         kind: "unbounded", "long", "recursion", "ambiguous", "collision", "keyword", "not-compared", "empty-rule",
-            "unused", "cycle", or "limit" (a mask exceeds a limit; only from the command).
+            "unused", "cycle", "set" (a character set that other engines read differently), or "limit" (a mask exceeds
+            a limit; only from the command).
         place: the part of the specification, as a name with a line, or a JSON Pointer; "": all of it.
         message: the finding and its effect.
         hint: what to write instead ("" if there is no advice).

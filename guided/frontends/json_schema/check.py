@@ -29,10 +29,11 @@ from guided.frontends.json_schema.options import DEFAULTS, JsonSchemaOptions
 from guided.frontends.json_schema.text.numbers import REACH
 from guided.frontends.json_schema.unenforced import UnenforcedFinder
 from guided.frontends.regex import unicode_flag_error
+from guided.frontends.regex.doubtful_sets import find_doubtful_sets
 from guided.limits import Limits
 from guided.meter import limit_compilation
 
-__all__ = ["Entry", "Report", "check_json_schema", "pattern_notes", "schema_errors"]
+__all__ = ["Entry", "Report", "check_json_schema", "pattern_notes", "schema_errors", "set_notes"]
 
 _NUMBER_NOTE = (
     f"every number can be written, but not in every spelling: with an exponent beyond {REACH}, some spellings are "
@@ -212,11 +213,18 @@ def _notes(schema: Schema, options: JsonSchemaOptions) -> Iterator[Entry]:
 
 
 def pattern_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
-    """A note on an ECMA-262 pattern that is valid only without the `u` flag."""
+    """Notes on an ECMA-262 pattern that is valid only without the `u` flag, and on its character sets."""
     problem = unicode_flag_error(pattern)
     if problem is not None:
         reason = f"valid only without ECMA-262's u flag: {problem.message}"
         yield Entry(pointer, keyword, "note", reason, problem.hint)
+    yield from set_notes(pattern, pointer, keyword)
+
+
+def set_notes(pattern: str, pointer: str, keyword: str) -> Iterator[Entry]:
+    """Notes on the character sets of a pattern that other engines read differently."""
+    for found in find_doubtful_sets(pattern):
+        yield Entry(pointer, keyword, "note", found.message, found.hint)
 
 
 def _refusal(problem: GuidedError) -> Entry:

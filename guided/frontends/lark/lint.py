@@ -23,6 +23,7 @@ from guided.frontends.common.lint_finding import LintFinding
 from guided.frontends.common.regular_texts import TextAutomaton
 from guided.frontends.common.rule_lint import lint_rules, reachable_rules, unused_finding
 from guided.frontends.regex.derivatives import TooLarge
+from guided.frontends.regex.doubtful_sets import lint_pattern
 from guided.ir.nodes import Alt, Node, Ref, Seq, Special
 from guided.ir.ranges import Ranges, intersect
 from guided.limits import Limits
@@ -57,7 +58,14 @@ def lint_lark(text: str, options: LarkOptions, limits: Limits | None = None) -> 
         *rule_findings,
         *_find_unused(loaded_grammar, rules),
         *_find_collisions(loaded_grammar, rules, lexed_nodes, options.lexer == "contextual"),
+        *_find_doubtful_sets(loaded_grammar),
     ]
+
+
+def _find_doubtful_sets(loaded_grammar: LoadedGrammar) -> Iterator[LintFinding]:
+    for terminal in loaded_grammar.terminals.values():
+        if not terminal.is_string and "x" not in terminal.flags:
+            yield from lint_pattern(terminal.value, describe_origin(loaded_grammar, terminal.name))
 
 
 def _build_node(alternatives: Iterable[Sequence[tuple[str, bool]]]) -> Node:

@@ -311,7 +311,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     def _check_length(self) -> Self:
         if None not in (limits := {self.max_tokens, self.max_completion_tokens}) and len(limits) > 1:
             given_fields = f"max_tokens={self.max_tokens} and max_completion_tokens={self.max_completion_tokens}"
-            raise ValueError(f"{given_fields} contradict each other: give only one")
+            raise fault(f"{given_fields} contradict each other: give only one", "max_tokens")
         return self
 
     @model_validator(mode="after")
@@ -351,7 +351,7 @@ class ChatRequest(TextRequest, IgnoredInConversations):
     @model_validator(mode="after")
     def _check_logprobs(self) -> Self:
         if self.top_logprobs and not self.logprobs:
-            raise ValueError("top_logprobs requires logprobs=true")
+            raise fault("top_logprobs requires logprobs=true", "top_logprobs")
         return self
 
     @property

@@ -34,11 +34,12 @@ def read_converted(server: Server, kind: type[_Body], value: Any) -> tuple[_Body
 
 
 async def count_prompt_tokens(server: Server, request: Request, kind: type[ConvertedRequest]) -> int:
-    """The number of tokens of a request's prompt. Raises the errors of `read_converted` and `Server.encode`."""
+    """The number of tokens of a request's prompt, as `usage` counts it. Raises the errors of `read_converted` and
+    `Server.read_prompt`."""
     body, prepared = await server.read(request, partial(read_converted, server, kind))
     with body.rename_errors():
         [engine_request] = prepared.engine_requests
-        return len(await server.encode(request, engine_request.prompt))
+        return len(await server.read_prompt(request, engine_request))
 
 
 async def begin_answer(

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from pydantic import Field
 
 from guided.engine import Engine
+from guided.engine.request import Request as EngineRequest
 from guided.server.http.errors import RequestError
 from guided.server.http.openapi import takes
 from guided.server.openai.reading import StrictModel, read_request
@@ -51,19 +52,23 @@ def add(app: FastAPI, server: Server) -> None:
     @app.post("/tokenize")
     @takes(TokenizeRequest, ChatRequest, answer={"tokens": "array", "count": "integer", "max_model_len": "integer"})
     async def tokenize(request: Request) -> dict[str, Any]:
-        def read(value: Any) -> Callable[[], list[int]]:
-            """A function that computes the ids."""
+        def read(value: Any) -> EngineRequest | Callable[[], list[int]]:
+            """A request of the engine, or a function that computes the ids of a text."""
             if isinstance(value, dict) and "messages" in value:
                 chat = read_request(ChatRequest, value)
                 server.check_model(chat.model)
-                return partial(server.engine.encode_prompt, prepare_request(server, chat).engine_requests[0].prompt)
+                return prepare_request(server, chat).engine_requests[0]
             body = read_request(TokenizeRequest, value)
             server.check_model(body.model)
             if body.add_special_tokens is None:
                 return partial(server.engine.encode_prompt, body.prompt, raw=True)
             return partial(_encode, server.engine, body.prompt, bos=body.add_special_tokens)
 
-        ids = await server.compute(request, await server.read(request, read))
+        work = await server.read(request, read)
+        if isinstance(work, EngineRequest):
+            ids = await server.read_prompt(request, work)
+        else:
+            ids = await server.compute(request, work)
         return {"tokens": ids, "count": len(ids), "max_model_len": server.engine.context}
 
     @app.post("/detokenize")
