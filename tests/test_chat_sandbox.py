@@ -108,6 +108,66 @@ def test_templates_that_would_hang_or_fill_the_memory_are_refused(text: str):
         shown(text)
 
 
+KEEP = "{{% set ns = namespace(x=()) %}}{{% for i in range(700) %}}{{% set ns.x = (ns.x, {}) %}}{{% endfor %}}"
+NEST = "{% set ns = namespace(x=0) %}{% for i in range(23) %}{% set ns.x = (ns.x, ns.x) %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ ('%(a)9999d' * 7000 % {'a': 1})|length }}",
+        "{{ (('%(a)9999d' * 7000)|format(a=1))|length }}",
+        "{{ ('%(a).9999f' * 7000 % {'a': 1})|length }}",
+        "{{ ('%(a)f' * 250000 % {'a': 1e308})|length }}",
+        "{{ ('%(a)a' * 7000 % {'a': '\U0001f600' * 1000})|length }}",
+        "{{ (('{0:9999}' * 7000).format(1))|length }}",
+        "{{ (('{0:.9999f}' * 7000).format(1))|length }}",
+        "{{ (('{0[0]:f}' * 250000).format([1e308]))|length }}",
+        "{{ (('{a:9999}' * 7000).format_map({'a': 1}))|length }}",
+        "{{ ((('{0:9999}' * 7000)|safe).format(1))|length }}",
+        "{{ '{:١٠٠٠٠٠٠٠}'.format(1) }}",
+        "{{ (('{0.sep}' * 7000).format(joiner('a' * 10000)))|length }}",
+        "{{ (('{0[0][sep]}' * 7000).format([joiner('a' * 10000)]))|length }}",
+        "{{ ((('a' * 100000)|safe).join(range(700)|map('string')))|length }}",
+        KEEP.format("'a'.center(100000)"),
+        KEEP.format("'a'.ljust(100000)"),
+        KEEP.format("'a'.rjust(100000)"),
+        KEEP.format("'a'.zfill(100000)"),
+        KEEP.format("('a'|safe).center(100000)"),
+        KEEP.format("[1]|batch(100000, 0)|list"),
+        KEEP.format("[1]|slice(100000)|list"),
+        KEEP.format("dict.fromkeys(range(100000))"),
+        KEEP.format("1|round(99999, 'ceil')"),
+        "{{ [0] * 10000000 }}",
+        NEST + "{{ ns }}",
+        NEST + "{{ [ns] }}",
+        NEST + "{{ '%s' % ns }}",
+        NEST + "{{ '{}'.format(ns) }}",
+        NEST + "{{ {'a': ns.x}.values() }}",
+        "{% set f = ('a' * 1000000).join %}{{ [f] * 100 }}",
+    ],
+)
+def test_the_size_of_results_is_charged(text: str):
+    with pytest.raises((LimitExceeded, UnsupportedError), match=r"work of the chat template|width of a field"):
+        shown(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ '{:>3}{!r}{a[x]}{b.real:04}'.format(1, 'c', a={'x': 2}, b=3) }}", "  1'c'20003"),
+        ("{{ '{x}{y:.2f}'.format_map({'x': 1, 'y': 2.0}) }}", "12.00"),
+        ("{{ ('{}'|safe).format('<') }}{{ '{}'.format('<'|safe) }}", "&lt;<"),
+        ("{{ '%s %d %.1f %x %%' % ('a', 5, 2.5, 255) }}{{ '%r'|format('b') }}", "a 5 2.5 ff %'b'"),
+        ("{{ 'a'.center(5, '.') }}{{ '7'.zfill(3) }}{{ [1]|batch(2, 0)|list }}", "..a..007[[1, 0]]"),
+        ("{{ ', '.join([1, 2]|map('string')) }}{{ dict.fromkeys(range(2), 3) }}", "1, 2{0: 3, 1: 3}"),
+        ("{{ namespace(a=1) }}{{ {'a': 1}.values() }}", "<Namespace {'a': 1}>dict_values([1])"),
+    ],
+)
+def test_formats_are_as_in_python(text: str, expected: str):
+    assert shown(text) == expected + "a"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

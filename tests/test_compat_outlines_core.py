@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import guided.compat.outlines_core as ours
 from guided.compat.outlines_core import json_schema as schemas
+from guided.errors import LimitExceeded
 from tests.effort import examples
 
 PACKAGES = ["guided.compat.outlines_core", "outlines_core"]
@@ -337,3 +338,11 @@ def test_names_and_arguments():
                 found = [list(inspect.signature(getattr(each, name)).parameters) for each in (own, other)]
                 assert found[0] == found[1], name
     assert import_module("guided.compat.outlines_core.outlines_core").Guide is ours.Guide
+
+
+def test_the_time_to_find_all_states_is_bounded(monkeypatch):
+    index = digits(ours)
+    monkeypatch.setattr("guided.compat.outlines_core.index.MAX_SECONDS", 0.0)
+    for find in (index.get_transitions, index.get_final_states):
+        with pytest.raises(LimitExceeded, match="seconds"):
+            find()

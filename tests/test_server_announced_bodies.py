@@ -48,6 +48,15 @@ def test_a_body_of_the_maximum_size_is_read():
         ({"Content-Type": "application/json; charset=us-ascii"}, 200),
         ({"Content-Type": "application/json"}, 200),
         ({"Content-Type": "text/plain"}, 200),
+        ({"Content-Type": 'a; x=";charset=utf-16"; Charset = "utf\\-8"'}, 200),
+        ({"Content-Type": 'a; x="\\";charset=utf-8"; charset=utf-16'}, 415),
+        ({"Content-Type": "a; charset=utf-16; charset=utf-8"}, 415),
+        ({"Content-Type": "a; charset="}, 415),
+        ({"Content-Type": "a; charset"}, 415),
+        ({"Content-Type": "a; charset*" + "1" * 900 + "=x"}, 200),
+        ({"Content-Type": "a; charset*=foo'%ff%fe; charset*0*=x; charset*1=\u00e9".encode("latin-1")}, 200),
+        ({"Content-Type": 'a;x="' + ";" * 990}, 200),
+        ({"Content-Type": 'a;x="' + ";" * 1_000}, 415),
     ],
 )
 def test_encodings_and_charsets(headers, status):

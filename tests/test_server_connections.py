@@ -157,6 +157,18 @@ def test_invalid_http_has_the_usual_error_format(sent, message):
         assert status == 400 and error["code"] == "invalid_request" and message in error["message"]
 
 
+@pytest.mark.parametrize("lines", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("first", [b"", GET])
+def test_a_body_with_a_length_and_a_coding_is_refused(lines, first):
+    """Else what follows the body would be another request for one of proxy and server."""
+    headers = [b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
+    with asked() as connect, connect() as client:
+        head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n" + b"".join(headers[line] for line in lines)
+        client.sendall(first + head + b"\r\n0\r\n\r\n" + GET)
+        answers = read_to_end(client).split(b"HTTP/1.1 ")[1:]
+        assert [answer[:3] for answer in answers] == [b"200"] * bool(first) + [b"400"]
+
+
 @pytest.mark.parametrize(
     "line", [b"GET /version HTTP/1.1\r\nX: " + b"x" * 2000, b"GET /version?" + b"x" * 2000 + b" HTTP/1.1"]
 )

@@ -34,6 +34,7 @@ from guided.ir.nodes import (
     Text,
 )
 from guided.matching.native import vocabulary_digest
+from guided.matching.stored import write_specification
 from tests.core_support import EVERY_SPEC, vocabulary
 from tests.test_core_fuzz import CASES, chances
 from tests.test_stored import tools
@@ -208,3 +209,15 @@ def test_automata_that_lead_nowhere():
     for states in (((True, ((97, 97, 5),)),), ((True, ((98, 97, 0),)),), ((True, ((97, 0x110000, 0),)),), ()):
         with pytest.raises(SpecError):
             CompiledGrammar.from_bytes(stored(Grammar({"start": Automaton(states)})), VOCABULARY)
+
+
+@pytest.mark.parametrize("automaton", [Automaton(((True, ()),), 1), Automaton(((True, ((97, 97, 1),)),))])
+def test_explanations_do_not_see_states_that_an_automaton_lacks(automaton):
+    """The core compiles another grammar, in which rules are missing."""
+    first, whole = (Grammar({"start": node}) for node in (Text("a"), automaton))
+    digest = vocabulary_digest(VOCABULARY)
+    read = CompiledGrammar.from_bytes(
+        write_specification("grammar", None, (), first, lambda: whole, digest), VOCABULARY
+    )
+    with pytest.raises(SpecError, match="a state that it lacks"):
+        assert read.grammar.rules

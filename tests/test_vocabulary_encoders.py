@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import re
 import sys
@@ -24,6 +25,7 @@ from guided.vocabulary.encoders import (
 from guided.vocabulary.pretokenizers import PATTERNS
 from guided.vocabulary.sentencepiece import model_proto
 from guided.vocabulary.spelling import byte_alphabet, byte_piece, from_byte_alphabet
+from guided.vocabulary.text_growth import compute_growth
 
 ALPHABET = byte_alphabet()
 BYTES = {char: byte for byte, char in enumerate(ALPHABET)}
@@ -307,3 +309,42 @@ def test_other_threads_go_on_while_a_long_text_is_encoded():
     done.set()
     thread.join()
     assert after - before > 20
+
+
+def replace(pattern: str, content: str, kind: str = "String") -> dict:
+    return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("steps", "longest"),
+    [
+        ([replace("a", "a" * 10)] * 6, 268),
+        ([replace("a", "a" * 10)] * 5_000, 0),
+        ([replace("a", "b" * 1000), {"type": "Sequence", "normalizers": [replace("b", "c" * 1000)]}], 268),
+        ([replace("()", "a" * 999, "Regex")] * 2, 268),
+        ([{"type": "Prepend", "prepend": "a" * 999}] * 2, 268),
+        ([{"type": "ByteLevel"}] * 20, 256),
+        ([replace("ab", "c"), replace(" ", "\u2581"), {"type": "Prepend", "prepend": "\u2581"}], 1 << 27),
+    ],
+)
+def test_steps_that_make_a_text_too_long_are_refused(steps: list[dict], longest: int):
+    data = unigram(None) | {"normalizer": {"type": "Sequence", "normalizers": steps}}
+    growth = compute_growth(data)
+    assert (1 << 28) // growth == longest
+    encoder = make_huggingface_encoder(data)
+    with pytest.raises(VocabularyError, match="times longer"):
+        encoder.encode("a" * (longest + 1))
+
+
+@pytest.mark.parametrize("table", [b"", b"\xff\xff\xff\xff", b"\x08\0\0\0\0\0\0\0"])
+def test_a_table_of_characters_is_as_long_as_it_says(table: bytes):
+    """The package would allocate what the table says, and end the process if it cannot."""
+    charsmap = base64.b64encode(table).decode()
+    data = unigram(None) | {"normalizer": {"type": "Precompiled", "precompiled_charsmap": charsmap}}
+    with pytest.raises(VocabularyError, match=r"table of characters|cannot read this tokenizer"):
+        make_huggingface_encoder(data)
+
+
+def test_the_longest_text_of_a_table_of_characters_counts():
+    charsmap = base64.b64encode(b"\x04\0\0\0" + b"\0" * 4 + b"ab\0abcdef\0c\0").decode()
+    assert compute_growth({"normalizer": {"type": "Precompiled", "precompiled_charsmap": charsmap}}) == 6

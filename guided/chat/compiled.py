@@ -25,7 +25,6 @@ _PROBE_USER: Final = {"role": "user", "content": "u"}
 _PROBE_ANSWER: Final = {"role": "assistant", "content": "a"}
 _RESULT, _UNKNOWN_ROLE = "probedresult", "probedrole"
 _PROBE_PARTS: Final = [{"type": "text", "text": "probedone"}, {"type": "text", "text": "probedtwo"}]
-_PARTS: Final = re.compile(r"probedone(?s:.*?)probedtwo")
 _QUOTED_PART: Final = re.compile(r"""["']probedone["']""")
 _NO_VARIABLES: Final[Mapping[str, Any]] = {}
 _SHORT_ID, _LONG_ID = format_call_id(0), "call_0123456789abcdef"
@@ -96,7 +95,7 @@ class CompiledTemplate:
             messages = _make_part_messages(role)
             text = self._render_probe(messages, variables, has_tools=has_tools or role == "tool")
             expected_count = sum(isinstance(message["content"], list) for message in messages)
-            self._part_readers[key] = len(_PARTS.findall(text)) == expected_count and not _QUOTED_PART.search(text)
+            self._part_readers[key] = _count_parts(text) == expected_count and not _QUOTED_PART.search(text)
         return self._part_readers[key]
 
     def needs_short_ids(self, variables: Mapping[str, Any]) -> bool:
@@ -184,6 +183,15 @@ def _make_call_messages(arguments: Any, result: Any, id: str = _SHORT_ID) -> lis
     call = {"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}}
     assistant = {"role": "assistant", "content": "", "tool_calls": [call]}
     return [_PROBE_USER, assistant, {"role": "tool", "content": result, "name": "f", "tool_call_id": id}]
+
+
+def _count_parts(text: str) -> int:
+    """How often the first part of `_PROBE_PARTS` is followed by the second."""
+    first, second = (part["text"] for part in _PROBE_PARTS)
+    count, end = 0, 0
+    while (start := text.find(first, end)) >= 0 and (second_start := text.find(second, start)) >= 0:
+        count, end = count + 1, second_start + len(second)
+    return count
 
 
 def _make_part_messages(role: str) -> list[dict[str, Any]]:

@@ -10,9 +10,10 @@ twenty times the size of the conversation, unless they read all messages again f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MethodType
 from typing import Any, Final
 
 from guided.errors import LimitExceeded
@@ -35,7 +36,7 @@ STEP: Final = 16  # the charge for a loop step or a visited value
 CALL: Final = 128  # the charge for a call, or for an item that a filter passes to a function
 NODE: Final = 12  # the charge for a node of the template's syntax tree
 MAX_CALLS: Final = 100  # nested calls
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset, Mapping)
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, Mapping, KeysView, ValuesView, ItemsView)
 _INFINITE_COST: Final = 1 << 1000  # more than any budget, and the cost of a value that contains itself
 
 
@@ -157,4 +158,6 @@ def _compute_cost(value: Any, max_cost: int) -> int:
 
 
 def _compute_leaf_cost(value: Any) -> int:
-    return STEP + (len(value) if isinstance(value, str) else 0)
+    if isinstance(value, MethodType):  # it is printed with the text to which it belongs
+        value = value.__self__
+    return STEP + (len(value) if isinstance(value, str) else STEP * len(value) if isinstance(value, range) else 0)

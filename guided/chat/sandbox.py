@@ -15,8 +15,7 @@ The additions of transformers are included: trimmed blocks, `{% generation %}`, 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import wraps
 from types import BuiltinMethodType, MethodType
@@ -32,6 +31,7 @@ from jinja2.utils import Namespace
 from markupsafe import Markup
 
 from guided.chat.charged_code import ChargeTransformer, TaggingCodeGenerator
+from guided.chat.charged_formats import ChargedEscapeFormatter, ChargedFormatter, check_width, format_percent
 from guided.chat.render_budget import CALL, STEP, charge, charge_all, charge_items, nested_call
 from guided.chat.tagged_text import TaggedText, get_spans, join_tagged, tag_text
 from guided.errors import UnsupportedError
@@ -43,9 +43,7 @@ _MAX_NODES: Final = 20_000  # of a template's syntax tree; templates in use have
 _MAX_BITS: Final = 4096
 _MAX_ESCAPE_FACTOR: Final = 6  # Markup's escaping makes a text at most this many times longer
 _MAX_INDENT: Final = 16
-_WIDE_FIELD: Final = re.compile(
-    r"[0-9]{5,}|%[^a-zA-Z%]*\*|\{[^{}]*\{[^{}]*\}"
-)  # a large width, or an argument as width
+_REFERENCE: Final = 8  # the bytes of an item of a list
 _REMOVED_FILTERS: Final = ("random", "urlize", "striptags", "xmlattr", "pprint", "wordwrap")
 _SHALLOW_FILTERS: Final = frozenset((
     "attr", "batch", "charge_all", "charge_items", "count", "d", "default", "first", "items", "last", "length", "list",
@@ -120,7 +118,9 @@ class _Environment(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Charge for operators, and refuse operations whose results would be too large."""
         if operator == "%" and isinstance(left, str):
-            return _charge_and_format(left, [right], lambda: TaggedText(left, get_spans(left)) % right)
+            charge_all(right)
+            values = right if isinstance(right, tuple) else (right,)
+            return format_percent(left, values, lambda: TaggedText(left, get_spans(left)) % right)
         if operator == "+" and type(left) is str and type(right) is str:
             return join_tagged((left, right))
         if operator == "+" and (isinstance(left, Markup) or isinstance(right, Markup)):
@@ -130,7 +130,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "*":
             for sequence, other in ((left, right), (right, left)):
                 if isinstance(sequence, str | list | tuple) and isinstance(other, int):
-                    charge((len(sequence) + 1) * max(0, other))
+                    charge((len(sequence) + 1) * max(0, other) * (1 if isinstance(sequence, str) else _REFERENCE))
         if operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() + right.bit_length() if operator == "*" else left.bit_length() * abs(right)
             if bits > _MAX_BITS:
@@ -139,19 +139,26 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """A replacement for `"{}".format` that keeps tags and charges."""
-        jinja_format = super().wrap_str_format(value)
-        if jinja_format is None:
+        if super().wrap_str_format(value) is None:
             return None
         template: str = value.__self__
+        is_map = value.__name__ == "format_map"
+        formatter = (
+            ChargedEscapeFormatter(self, escape=template.escape)
+            if isinstance(template, Markup)
+            else ChargedFormatter(self)
+        )
 
-        @wraps(jinja_format)
+        @wraps(value)
         def format_charged(*args: Any, **kwargs: Any) -> str:
-            def fill_in() -> str:
-                is_simple = isinstance(template, TaggedText) and not kwargs and value.__name__ == "format"
-                text = template.fill_fields("{}", args) if is_simple and isinstance(template, TaggedText) else None
-                return jinja_format(*args, **kwargs) if text is None else text
-
-            return _charge_and_format(template, [*args, *kwargs.values()], fill_in)
+            if is_map and (kwargs or len(args) != 1):
+                raise TypeError("format_map() takes exactly one argument")
+            check_width(template)
+            if isinstance(template, TaggedText) and not kwargs and not is_map:
+                charge_all(args)
+                if (text := template.fill_fields("{}", args)) is not None:
+                    return text
+            return type(template)(formatter.vformat(template, () if is_map else args, args[0] if is_map else kwargs))
 
         return format_charged
 
@@ -159,9 +166,16 @@ class _Environment(ImmutableSandboxedEnvironment):
         """Count the call, and charge for the data that the method or function reads."""
         with nested_call():
             if not isinstance(obj, Macro):
+                args = tuple(map(_charge_each, args))
+                kwargs = {name: _charge_each(value) for name, value in kwargs.items()}
                 _check_arguments((*args, *kwargs.values()))
-                if isinstance(owner := getattr(obj, "__self__", None), Markup):
+                owner = getattr(obj, "__self__", None)
+                if isinstance(owner, str):  # such as x.center(100), whose result has 100 characters
+                    _charge_numbers((*args, *kwargs.values()))
+                if isinstance(owner, Markup):
+                    args = tuple(list(value) if isinstance(value, Iterator) else value for value in args)
                     charge(_MAX_ESCAPE_FACTOR * (len(owner) + 1) * (1 + sum(map(_measure_length, args))))
+                    charge_all(args)
                 obj = _charge_method(obj)
             return super().call(context, obj, *args, **kwargs)
 
@@ -178,8 +192,26 @@ def _charge_method(method: Any) -> Any:
     if isinstance(owner, list | tuple):
         charge_all(owner)
     elif isinstance(owner, dict):
-        charge(len(owner))
+        charge((STEP if method.__name__ == "copy" else 1) * len(owner))
     return method
+
+
+def _charge_numbers(arguments: Iterable[Any]) -> None:
+    """Charge for numbers that may be the length of a result."""
+    charge(sum(abs(argument) for argument in arguments if isinstance(argument, int)))
+
+
+def _charge_each(value: Any) -> Any:
+    """Charge for each item of an iterator when it is read, since its length is not known before."""
+    if not isinstance(value, Iterator) or hasattr(value, "__len__"):
+        return value
+
+    def read_charged() -> Iterator[Any]:
+        for item in value:
+            charge(STEP)
+            yield item
+
+    return read_charged()
 
 
 def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
@@ -190,28 +222,17 @@ def _check_arguments(args: Iterable[Any], *, deep: bool = True) -> None:
             charge_all(argument)
 
 
-def _charge_and_format(template: str, args: list[Any], make: Callable[[], str]) -> str:
-    """Charge for the largest possible result (every field prints all values), then call `make`. Refuse wide fields."""
-    if _WIDE_FIELD.search(template):
-        raise SecurityError("the width of a field is too large for a chat template")
-    _check_arguments(args)
-    fields = template.count("%") + template.count("{")
-    charge(len(template) + fields * sum(_measure_printed_text(argument) for argument in args))
-    return make()
-
-
-def _measure_printed_text(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(str(value))
-
-
 def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a filter or a test so that it charges for the data it reads."""
     context_count = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
     def charged_filter(*args: Any, **kwargs: Any) -> Any:
+        args = (*args[:context_count], *map(_charge_each, args[context_count:]))
         arguments = (*args[context_count:], *kwargs.values())
         _check_arguments(arguments[1:] if name in _SHALLOW_FILTERS else arguments, deep=name not in _SHALLOW_FILTERS)
+        if name not in _DEEP_TESTS:
+            _charge_numbers(arguments[1:])
         if name == "indent":
             charge(_compute_max_indentation(arguments))
         if name in _FAST_FILTERS:
@@ -219,7 +240,7 @@ def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any
             return function(*args, **kwargs)
         charge(_measure_read(arguments[0]) if arguments else 0)
         out = function(*args, **kwargs)
-        charge(_measure_length(out))
+        charge(len(out) if isinstance(out, str) else STEP * _measure_length(out))
         return out
 
     return charged_filter
@@ -252,7 +273,8 @@ def _raise_exception(message: object) -> None:
 
 
 def _format_now(format: str) -> str:
-    if len(format) > 1000 or _WIDE_FIELD.search(format):
+    check_width(format)
+    if len(format) > 1000:
         raise SecurityError("the format of a date is too large for a chat template")
     return datetime.now().strftime(str.__str__(format))
 
@@ -289,7 +311,7 @@ def _format(text: Any, *args: Any, **kwargs: Any) -> str:
     if args and kwargs:
         raise SecurityError("format takes values by position or by name, not both")
     printed = _Environment.text_of(text)
-    return _charge_and_format(
+    return format_percent(
         printed,
         [*args, *kwargs.values()],
         lambda: TaggedText(printed, get_spans(printed)) % (kwargs if kwargs else args),
@@ -342,6 +364,10 @@ class _Namespace(Namespace):
     def __setitem__(self, name: str, value: Any) -> None:
         _check_name(name)
         super().__setitem__(name, value)
+
+    def __repr__(self) -> str:
+        charge_all(self._Namespace__attrs)
+        return super().__repr__()
 
 
 def _check_name(name: object) -> None:

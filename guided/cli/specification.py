@@ -34,7 +34,7 @@ __all__ = [
     "specification_options",
 ]
 
-_LARK_RULE: Final = re.compile(r"^\s*[?!_]*[a-z]\w*(\.-?\d+)?\s*(\{[^}]*\})?\s*:(?!\\|//)", re.MULTILINE)
+_LARK_RULE: Final = re.compile(r"^[^\S\n]*+[?!_]*+[a-z]\w*+(\.-?\d++)?\s*+(\{[^{}]*\}\s*+)?:(?!\\|//)", re.MULTILINE)
 GENERATION: Final = JsonSchemaOptions.for_generation()
 
 

@@ -26,6 +26,7 @@ from typing import Any
 from guided.errors import VocabularyError, brief
 from guided.vocabulary.source import Encoder
 from guided.vocabulary.spelling import hex_bytes
+from guided.vocabulary.text_growth import compute_growth
 
 __all__ = [
     "make_byte_level_encoder",
@@ -41,6 +42,7 @@ Encode = Callable[[str], Sequence[int]]
 _NO_TOKEN = "\0 no token \0"
 _UNKNOWN_ID = -1
 _MAX_NESTING = 8
+_MAX_NORMALIZED = 1 << 28  # characters of a text after the tokenizer's steps
 _LONG_TEXT = 4096  # characters: shorter texts take only milliseconds, and a batch costs more than it saves
 
 
@@ -180,7 +182,7 @@ def _disable_unknown(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_json_encode(data: Mapping[str, Any], special: bool) -> Encode:
-    tokenizers = _import_package("tokenizers")
+    tokenizers, growth = _import_package("tokenizers"), compute_growth(data)
     with _convert_package_errors("the package tokenizers cannot read this tokenizer"):
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(data))
         tokenizer.encode_special_tokens = not special
@@ -191,13 +193,21 @@ def _make_json_encode(data: Mapping[str, Any], special: bool) -> Encode:
                     f"the added token {brief(entry['content'], 60)} has the id {entry['id']}, but tokenizers gives "
                     f"it {actual_id}"
                 )
-    return _make_encode(tokenizer)
+    return _make_encode(tokenizer, growth)
 
 
-def _make_encode(tokenizer: Any) -> Encode:
-    """A function from text to ids. Returns `[_UNKNOWN_ID]` if the tokenizer fails because it has no unknown token."""
+def _make_encode(tokenizer: Any, growth: int = 1) -> Encode:
+    """A function from text to ids. Returns `[_UNKNOWN_ID]` if the tokenizer fails because it has no unknown token.
+
+    `growth`: how many characters the tokenizer's steps may make of one.
+    """
 
     def encode(text: str) -> Sequence[int]:
+        if len(text) * growth > _MAX_NORMALIZED:
+            message = (
+                f"the tokenizer's steps may make this text {growth:,} times longer, to more than {_MAX_NORMALIZED:,}"
+            )
+            raise VocabularyError(f"{message} characters")
         try:
             if len(text) < _LONG_TEXT:
                 ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids

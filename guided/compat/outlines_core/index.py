@@ -5,8 +5,8 @@ allowed in a state, and the next state after a token.
 
 How: a compiled grammar creates its states when they are first reached. States are numbered from 0 in the order in which
 they are found, so a number is valid only for one index and its copies. `get_transitions` and `get_final_states` explore
-all states, up to `MAX_STATES`. This takes seconds for a large vocabulary; outlines-core spends this time when it builds
-the index.
+all states, up to `MAX_STATES`, for at most `MAX_SECONDS`. This takes seconds for a large vocabulary; outlines-core
+spends this time when it builds the index.
 
 Differences: a token after which the vocabulary cannot complete the output is not allowed; outlines-core refuses to
 build the index instead. A token without text is not allowed.
@@ -30,10 +30,12 @@ from guided.matching.bitmask import allocate_token_bitmask, allowed_tokens
 from guided.matching.compiled import CompiledGrammar
 from guided.matching.compiler import GrammarCompiler
 from guided.matching.matcher import GrammarMatcher
+from guided.meter import limit_work, spend
 
-__all__ = ["MAX_STATES", "Guide", "Index"]
+__all__ = ["MAX_SECONDS", "MAX_STATES", "Guide", "Index"]
 
 MAX_STATES: Final = 100_000
+MAX_SECONDS: Final = 60.0
 
 
 class _States:
@@ -89,6 +91,7 @@ class _States:
         state = 0
         while state < len(self._matchers):
             for token in self.find_allowed_tokens(state) or ():
+                spend()
                 self.next_state(state, token)
             state += 1
             if len(self._matchers) > MAX_STATES:
@@ -145,20 +148,23 @@ class Index:
         return self._states.is_final(state)
 
     def get_final_states(self) -> set[int]:
-        """All states in which the output may end. LimitExceeded: there are more than `MAX_STATES` states."""
-        return {state for state in range(self._states.explore()) if self._states.is_final(state)}
+        """All states in which the output may end. LimitExceeded: there are more than `MAX_STATES` states, or finding
+        them takes more than `MAX_SECONDS`."""
+        with limit_work(MAX_SECONDS):
+            return {state for state in range(self._states.explore()) if self._states.is_final(state)}
 
     def get_transitions(self) -> dict[int, dict[int, int]]:
         """State -> token -> next state; the end token leads back to the same state. LimitExceeded: see
         `get_final_states`."""
         out: dict[int, dict[int, int]] = {}
-        for state in range(self._states.explore()):
-            next_states = {
-                token: self._states.next_state(state, token) for token in self._states.find_allowed_tokens(state) or ()
-            }
-            out[state] = {
-                token: state if next_state is None else next_state for token, next_state in next_states.items()
-            }
+        with limit_work(MAX_SECONDS):
+            for state in range(self._states.explore()):
+                spend()
+                tokens = self._states.find_allowed_tokens(state) or ()
+                next_states = {token: self._states.next_state(state, token) for token in tokens}
+                out[state] = {
+                    token: state if next_state is None else next_state for token, next_state in next_states.items()
+                }
         return out
 
     def __eq__(self, other: object) -> bool:

@@ -24,7 +24,7 @@ from .tokens import Token
 
 __all__ = ["RuleOptions", "read_options"]
 
-_OPTION: Final = re.compile(r'[ \t]*([A-Za-z_]+)[ \t]*(?:=[ \t]*("[^"\\\r\n]*"|[^,"\]\s]+))?[ \t]*(,|\])')
+_OPTION: Final = re.compile(r'[ \t]*+([A-Za-z_]++)[ \t]*+(?:=[ \t]*+("[^"\\\r\n]*"|[^,"\]\s]++)[ \t]*+)?(,|\])')
 _UNSUPPORTED: Final = dict.fromkeys(
     (
         "stop_capture", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes", "capture_hidden_body_rule_id",

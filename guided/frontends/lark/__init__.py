@@ -260,7 +260,7 @@ def _load(
         loaded_grammar = resolve_parts(plain_grammar, loaded_grammar, context)
     except RecursionError:
         raise make_depth_error(Source(text)) from None
-    return loaded_grammar, plain_grammar.is_regular and not needs_scannerless(loaded_grammar)
+    return loaded_grammar, plain_grammar.is_regular and not needs_scannerless(loaded_grammar, limits)
 
 
 def _load_natively(

@@ -10,7 +10,9 @@ Cost: linear in the trees and in the expansion.
 
 from __future__ import annotations
 
+import re._parser as parser  # type: ignore[import-not-found]
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 from guided.frontends.lark import _lark
@@ -56,7 +58,7 @@ def compile_grammar(
 
 def _create_terminals(grammar: Any, loader: Any) -> list[Any]:
     """The named terminals, as Lark creates them. The trees are copied, because Lark's transformers modify them."""
-    out, transformer = [], loader.PrepareLiterals() * loader.TerminalTreeToPattern()
+    out, transformer = [], loader.PrepareLiterals() * _make_pattern_transformer()
     for name, (tree, priority) in grammar.term_defs:
         spend()
         if tree is None:  # declared
@@ -67,3 +69,20 @@ def _create_terminals(grammar: Any, loader: Any) -> list[Any]:
             raise loader.GrammarError(f"Terminals cannot be empty ({name})")
         out.append(loader.TerminalDef(name, transformer.transform(copy), priority))
     return out
+
+
+@cache
+def _make_pattern_transformer() -> Any:
+    """Lark's transformer of terminals, which compares the widths of alternatives. If Python cannot read a pattern, Lark
+    would match it with the package regex to find out whether it may be empty, which can take exponential time.
+    """
+    base: Any = import_lark().load_grammar.TerminalTreeToPattern
+
+    class CheckedPatterns(base):  # type: ignore[misc]
+        def expansions(self, alternatives: list[Any]) -> Any:
+            for pattern in alternatives if len(alternatives) > 1 else ():
+                if pattern.type == "re":
+                    parser.parse(pattern.to_regexp())
+            return super().expansions(alternatives)
+
+    return CheckedPatterns()

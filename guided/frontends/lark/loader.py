@@ -31,6 +31,7 @@ from .sources import Sources
 __all__ = ["LoadedGrammar", "LoadedTerminal", "convert_native", "load"]
 
 _Error = TypeVar("_Error", bound=GuidedError)
+_DEFINITION: Final = re.compile(r"\s*+(?:%\w++\s++)?[?!]*+([A-Za-z_]\w*+)\s*+(?:\{[^}]*\}\s*+)?(?:\.\s*+-?\d++\s*+)?:")
 _RANGE: Final = re.compile(r"\[(\\?[^-]+|-)-(.+)\]", re.DOTALL)
 
 
@@ -236,8 +237,7 @@ def _find_lines(text: str) -> dict[str, int]:
     """Name of a rule or terminal -> the line of its first definition, for explanations."""
     out: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        match = re.match(r"\s*(?:%\w+\s+)?[?!]*([A-Za-z_]\w*)\s*(?:\{[^}]*\})?\s*(?:\.\s*-?\d+)?\s*:", line)
-        if match:
+        if match := _DEFINITION.match(line):
             out.setdefault(match[1], number)
     return out
 

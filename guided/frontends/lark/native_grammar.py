@@ -83,14 +83,12 @@ def _choose_name(value: str) -> str:
 
 
 def _compute_width(pattern: str) -> tuple[int, int | None]:
-    """The minimum and maximum width of a pattern, as Lark computes them.
+    """The minimum and maximum width of a pattern, as Lark computes them if the package regex is not installed.
 
     Raises:
         OverflowError: the width is so large that Python versions differ in it. Other errors: the pattern is invalid.
     """
-    from lark.utils import get_regexp_width  # an extra
-
-    min_width, max_width = get_regexp_width(pattern)
+    min_width, max_width = parser.parse(pattern).getwidth()
     if int(parser.MAXREPEAT) <= max_width < LARGEST_WIDTH:
         raise OverflowError("the width is too large")
     return int(min_width), None if max_width >= LARGEST_WIDTH else int(max_width)

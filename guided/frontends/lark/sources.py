@@ -10,6 +10,7 @@ Cost: a dictionary entry for each definition. A text is tokenized only when an e
 from __future__ import annotations
 
 import re
+import re._parser as parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, TypeVar
@@ -45,7 +46,7 @@ class Source:
         for token in tokens:
             if token.kind == "regex":
                 try:
-                    re.compile(token.text[1 : token.text.rindex("/")])
+                    parser.parse(token.text[1 : token.text.rindex("/")])
                 except re.error as error:
                     pos = token.start + 1 + (error.pos or 0)
                     return SpecError(f"the regular expression {short(token.text)}: {error.msg}"), (pos, pos + 1)

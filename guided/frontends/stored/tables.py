@@ -29,7 +29,7 @@ from typing import Any, Final, TypeAlias
 from guided.errors import LimitExceeded, SpecError
 from guided.frontends.stored.fields import malformed
 from guided.frontends.stored.layout import CLASS_NUMBERS, FIELDS, LAYOUT
-from guided.ir.nodes import Grammar
+from guided.ir.nodes import Automaton, Grammar
 from guided.ir.serial import ByIdentity
 from guided.limits import Limits
 from guided.meter import spend
@@ -203,6 +203,8 @@ class _TableReader:
         for entry in entries:
             if type(entry) is Grammar:
                 _check_names(entry)
+            elif type(entry) is Automaton:
+                _check_states(entry)
         grammar: Grammar = entries[-1]
         return grammar
 
@@ -224,6 +226,16 @@ class _TableReader:
         spend(_ROWS_PER_CHECK)
         if len(self.entries) > self._limits.nodes:
             raise LimitExceeded("nodes", len(self.entries), self._limits.nodes)
+
+
+def _check_states(automaton: Automaton) -> None:
+    """Refuse an automaton that starts in a state that it lacks, or leads to one. Other Python code does not check this,
+    and the core checks only the grammar that it compiles, not the one for explanations.
+    """
+    count = len(automaton.states)
+    spend(count)
+    if automaton.start >= count or any(to >= count for _, edges in automaton.states for _, _, to in edges):
+        raise malformed("an automaton leads to a state that it lacks")
 
 
 def _check_names(grammar: Grammar) -> None:

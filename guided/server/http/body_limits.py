@@ -25,7 +25,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from email.message import Message
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
@@ -44,6 +43,8 @@ __all__ = ["BodyReader", "check_body_headers"]
 
 _Result = TypeVar("_Result")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_PARAMETER: Final = re.compile(r';\s*+([^\s;="]*+)\s*+(?:=\s*+("(?:[^"\\]|\\.)*+"?|[^;]*+))?')
+_MAX_CONTENT_TYPE: Final = 1_000
 _TOO_DEEP: Final = object()
 _MAX_BODIES: Final = 16  # the number of bodies of `max_body` bytes that may arrive at once
 _COUNTED_LISTS: Final = ("content", "tool_calls", "output", "summary")  # entries of these lists count like messages
@@ -133,11 +134,21 @@ def check_body_headers(headers: Headers, max_body: int) -> None:
         if encoding.strip().lower() != "identity":
             message = f"the body has the Content-Encoding {brief(encoding)}: send it without an encoding"
             raise RequestError(message, status=415)
-    content_type = Message()
-    content_type["Content-Type"] = headers.get("content-type", "")
-    charset = content_type.get_content_charset("utf-8")
+    content_type = headers.get("content-type", "")
+    if len(content_type) > _MAX_CONTENT_TYPE:
+        raise RequestError(f"the Content-Type has more than {_MAX_CONTENT_TYPE} bytes", status=415)
+    charset = _read_charset(content_type)
     if charset not in ("utf-8", "utf8", "us-ascii"):
         raise RequestError(f"the body has the charset {brief(charset)}: send UTF-8", status=415)
+
+
+def _read_charset(content_type: str) -> str:
+    """The charset that a Content-Type names, in lower case; "utf-8" if it names none. The first one counts."""
+    for parameter in _PARAMETER.finditer(content_type):
+        if parameter[1].lower() == "charset":
+            value = (parameter[2] or "").strip()
+            return re.sub(r"\\(.)", r"\1", value.strip('"')).lower() if value[:1] == '"' else value.lower()
+    return "utf-8"
 
 
 def _check_length(length: int, max_body: int) -> None:

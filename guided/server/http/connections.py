@@ -23,6 +23,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import h11
+from h11._connection import DEFAULT_MAX_INCOMPLETE_EVENT_SIZE
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from guided.server.http.errors import RequestError, make_error_body
@@ -52,11 +53,26 @@ class _GentleTransport:
             self._transport.close()
 
 
+class _Messages(h11.Connection):
+    """Reads requests. A request with both a length and a coding of its body is invalid: a proxy may believe the length,
+    and take the rest of the body for the next request (RFC 9112, section 6.1).
+    """
+
+    def next_event(self) -> Any:
+        """See `h11.Connection`."""
+        event = super().next_event()
+        if isinstance(event, h11.Request) and {b"content-length", b"transfer-encoding"} <= dict(event.headers).keys():
+            raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding")
+        return event
+
+
 class Connection(H11Protocol):
     """See the module docstring."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        max_size = self.config.h11_max_incomplete_event_size
+        self.conn = _Messages(h11.SERVER, DEFAULT_MAX_INCOMPLETE_EVENT_SIZE if max_size is None else max_size)
         settings: Settings = self.config.app.state.server.settings  # type: ignore[union-attr]
         self._seconds = settings.body_timeout
         self._timer: asyncio.TimerHandle | None = None

@@ -35,6 +35,7 @@ __all__ = [
     "refuse_surrogates",
 ]
 
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)  # a string may be unclosed
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?\Z")
 
 
@@ -193,7 +194,7 @@ def read_json(text: str, limits: Limits, subject: str = "the schema") -> Json:
 def _nesting(text: str) -> int:
     """The nesting depth of the brackets of a JSON text."""
     depth = deepest = 0
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text, re.DOTALL):
+    for match in _STRING_OR_BRACKET.finditer(text):
         if match[0][0] != '"':
             depth += 1 if match[0] in "[{" else -1
             deepest = max(deepest, depth)

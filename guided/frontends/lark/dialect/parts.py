@@ -28,6 +28,7 @@ from guided.frontends.json_schema.options import JsonSchemaOptions
 from guided.frontends.lark.loader import LoadedGrammar, LoadedTerminal
 from guided.frontends.lark.scan import Token
 from guided.frontends.lark.sources import DefinedName
+from guided.frontends.lark.terminals import build_terminal_node
 from guided.frontends.regex import parse_regex
 from guided.frontends.regex.algebra import alt, seq
 from guided.ir.nodes import EMPTY, Ending, Grammar, Length, Node, OtherTokens, Region, Special
@@ -132,19 +133,19 @@ def _make_region(plain_grammar: PlainLark, source: RegionSource, terminals: _Ter
     )
 
 
-def needs_scannerless(loaded_grammar: LoadedGrammar) -> bool:
+def needs_scannerless(loaded_grammar: LoadedGrammar, limits: Limits) -> bool:
     """Whether a lexer cannot be used: a terminal may be empty, or options restrict where ignored terminals may come."""
     if not loaded_grammar.initial_skip or not loaded_grammar.final_skip or loaded_grammar.skip_once:
         return True
-    return any(map(_may_be_empty, loaded_grammar.terminals.values()))
+    return any(_may_be_empty(terminal, limits) for terminal in loaded_grammar.terminals.values())
 
 
-def _may_be_empty(terminal: LoadedTerminal) -> bool:
-    if terminal.node is not None:
-        return is_nullable(terminal.node)
+def _may_be_empty(terminal: LoadedTerminal, limits: Limits) -> bool:
+    if terminal.node is None and (terminal.is_string or (terminal.width is not None and terminal.width[0] > 0)):
+        return not terminal.value  # a pattern is never the empty string
     try:
-        return re.fullmatch(terminal.source, "") is not None
-    except (re.error, RecursionError, OverflowError):  # the reader of terminals reports the error
+        return is_nullable(build_terminal_node(terminal, limits))
+    except (SpecError, UnsupportedError):  # it is reported when the terminal is read for the result
         return False
 
 

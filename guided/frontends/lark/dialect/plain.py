@@ -103,7 +103,9 @@ def rewrite_extensions(text: str, limits: Limits) -> PlainLark | None:
         if not any(map(_is_extension, tokens, [*tokens[1:], tokens[-1]])):
             return None
     except SpecError:
-        if not re.search(r"%(?:json|lark|regex|llguidance|grammar_options)\b|::|(?m:^\s*[?!]*\w+\[)|@\w|<\W", text):
+        if not re.search(
+            r"%(?:json|lark|regex|llguidance|grammar_options)\b|::|(?m:^[^\S\n]*+[?!]*+\w+\[)|@\w|<\W", text
+        ):
             return None  # let Lark report the error
         raise
     return _Writer(text, split_statements(text, tokens), limits).write()
