@@ -147,7 +147,7 @@ def test_pydantic_cannot_add_the_refused_items(item: Any) -> None:
     assert "set_item_not_hashable" in errors
 
 
-@pytest.mark.parametrize("item", HASHABLE, ids=str)
+@pytest.mark.parametrize("item", HASHABLE)
 def test_sets_of_hashable_items_are_read(item: Any) -> None:
     for container in SETS:
         tp = container[item]

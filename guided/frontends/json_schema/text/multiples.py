@@ -49,7 +49,7 @@ __all__ = ["MAX_LISTED", "divisible_numbers"]
 MAX_LISTED = 1_000
 """The maximum number of multiples between two bounds that are listed, if the automaton would have too many states."""
 _WORK_PER_COMPARISON = 200
-MAX_WITH_EXPONENT = 4_000
+MAX_WITH_EXPONENT = 10_000
 MAX_REMAINDERS = 500_000
 """The maximum number of remainders of several divisors together, not counting their factors 2 and 5."""
 MAX_SEVERAL_WITH_EXPONENT, MAX_INTEGERS_WITH_EXPONENT = 160_000, 55_000  # estimated states, see `_spelling_count`
@@ -155,17 +155,15 @@ def _exponent(power: int) -> Node:
 
 
 def _mantissa_divisors(divisor: Decimal10, reach: int) -> list[tuple[int, Decimal10]]:
-    """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows."""
-    states_left, out = MAX_WITH_EXPONENT, []
+    """(exponent, the divisor of the mantissa before it), for as many exponents as the limit allows.
+
+    Their automata are read at the same time: one remainder, and the number of digits after the point or of zeros.
+    """
     scaled_divisors = [
         (power, Decimal10(False, divisor.digits, divisor.exponent - power)) for power in range(-reach, reach + 1)
     ]
-    for power, scaled_divisor in sorted(scaled_divisors, key=lambda item: _size(item[1])):
-        states_left -= _size(scaled_divisor)
-        if states_left < 0:
-            break
-        out.append((power, scaled_divisor))
-    return out
+    scaled_divisors.sort(key=lambda item: _places(item[1]))
+    return [item for count, item in enumerate(scaled_divisors) if _size(item[1], count) <= MAX_WITH_EXPONENT]
 
 
 def _large_factor(divisor: Decimal10, reach: int) -> tuple[int, Node] | None:
@@ -196,9 +194,11 @@ def _count_remainders(divisors: Iterable[Decimal10]) -> int:
     return lcm(*(_coprime_factor(divisor)[0] for divisor in divisors))
 
 
-def _size(divisor: Decimal10) -> int:
-    """An upper bound on the number of states of the automaton that counts exponents together: one for each remainder
-    and place.
-    """
-    shift = divisor.exponent - len(divisor.digits)
-    return min(int(divisor.digits[:9]), MAX_STATES) * (min(abs(shift), MAX_STATES) + 2)
+def _places(divisor: Decimal10) -> int:
+    """The number of digits of the divisor after the point, or of zeros at its end."""
+    return abs(divisor.exponent - len(divisor.digits))
+
+
+def _size(divisor: Decimal10, others: int) -> int:
+    """About how many states the automata of a divisor, and of `others` with fewer places, have together."""
+    return min(int(divisor.digits[:9]), MAX_STATES) * (_places(divisor) + others + 2)
