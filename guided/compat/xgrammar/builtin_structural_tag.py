@@ -40,8 +40,8 @@ _BuilderT = TypeVar("_BuilderT", bound=Builder)
 _TOOL_ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(ToolParam)
 _CHOICE_ADAPTER: Final[TypeAdapter[Any]] = TypeAdapter(ToolChoiceOptionParam)
 _builders: dict[str, Builder] = {}
-_HOSTED_PREFIX: Final = "hosted-tool-"
-"""The prefix of the temporary names with which hosted tools are passed to a style, as functions."""
+_HOSTED_NAME: Final = "hosted-tool-{number}-"
+"""The temporary names with which hosted tools are passed to a style, as functions."""
 _HOSTED_CALL_BEGINNINGS: Final = {
     "harmony": [
         "<|channel|>commentary to={name} code<|message|>",
@@ -211,7 +211,7 @@ def _build_for_style(
         {"type": "function", "function": {"name": tool.function.name, "parameters": _parameter_schema(tool.function)}}
         for tool in tools or []
     ]
-    hosted_tools = {f"{_HOSTED_PREFIX}{number}": tool for number, tool in enumerate(builtin_tools or [])}
+    hosted_tools = {_HOSTED_NAME.format(number=number): tool for number, tool in enumerate(builtin_tools or [])}
     if hosted_tools and style not in _HOSTED_CALL_BEGINNINGS:
         if not functions and tool_choice != "auto":
             raise ValueError(f"the format {style} cannot call hosted tools: describe them as functions")
@@ -236,12 +236,15 @@ def _build_for_style(
         )
     except GuidedError as error:
         raise ValueError(str(error)) from error
-    for nested_format in _nested_formats(document["format"]):
+    split_tag = partial(_split_tag, style=style, hosted_tools=hosted_tools)
+    for nested_format in _nested_formats(document):
         if "tags" in nested_format:
-            tags = [tag for joined_tag in nested_format["tags"] for tag in _split_begins(joined_tag)]
-            nested_format["tags"] = [
-                tag for template in tags for tag in _replace_hosted_tag(template, style, hosted_tools)
-            ]
+            nested_format["tags"] = [tag for joined_tag in nested_format["tags"] for tag in split_tag(joined_tag)]
+        if "elements" in nested_format:
+            nested_format["elements"] = [_join(split_tag(element)) for element in nested_format["elements"]]
+        for name in ("format", "content"):
+            if name in nested_format:
+                nested_format[name] = _join(split_tag(nested_format[name]))
         if nested_format["type"] == "json_schema":
             nested_format |= {"any_order": any_order, "max_whitespace_cnt": max_whitespace_cnt}
         if not exclude_special_tokens and "excludes" in nested_format:
@@ -267,24 +270,21 @@ def get_minimax_m3_structural_tag(
     )  # fmt: skip
 
 
-def _split_begins(tag: dict[str, Any]) -> list[dict[str, Any]]:
-    """Split a tag with several begin texts into one tag for each, since xgrammar's tags have only one."""
-    begins = tag["begin"] if isinstance(tag["begin"], list) else [tag["begin"]]
-    return [{**tag, "begin": begin} for begin in begins]
-
-
-def _replace_hosted_tag(
-    tag: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]
-) -> list[dict[str, Any]]:
-    """Return a function's tag unchanged. Replace a hosted tool's tag that begins with `<|channel|>` by the tool's own
-    tags; drop its other tags."""
-    begin = tag["begin"] if isinstance(tag["begin"], str) else ""
+def _split_tag(node: dict[str, Any], style: str, hosted_tools: dict[str, BuiltinToolParam]) -> list[dict[str, Any]]:
+    """Split a tag with several begin texts into one tag for each, since xgrammar's tags have only one. The tag of a
+    hosted tool gets the tool's own begin texts. Other formats are returned unchanged."""
+    if node["type"] != "tag":
+        return [node]
+    begins = node["begin"] if isinstance(node["begin"], list) else [node["begin"]]
     for name, tool in hosted_tools.items():
-        temporary_name = f"functions.{name}"
-        if temporary_name in begin:
-            beginnings = _HOSTED_CALL_BEGINNINGS[style] if begin.startswith("<|channel|>") else []
-            return [{**tag, "begin": beginning.replace("{name}", tool.name or tool.type)} for beginning in beginnings]
-    return [tag]
+        if f"functions.{name}" in begins[0]:
+            begins = [begin.replace("{name}", tool.name or tool.type) for begin in _HOSTED_CALL_BEGINNINGS[style]]
+    return [{**node, "begin": begin} for begin in begins]
+
+
+def _join(alternatives: list[dict[str, Any]]) -> dict[str, Any]:
+    """One format for several alternative formats."""
+    return alternatives[0] if len(alternatives) == 1 else {"type": "or", "elements": alternatives}
 
 
 def _parameter_schema(function: FunctionDefinition | BuiltinToolParam) -> dict[str, Any] | bool:
@@ -295,13 +295,13 @@ def _parameter_schema(function: FunctionDefinition | BuiltinToolParam) -> dict[s
 
 
 def _nested_formats(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield a format and all formats inside it."""
+    """Yield a document or a format, and then all formats inside it."""
     if isinstance(node, list):
         for item in node:
             yield from _nested_formats(item)
     elif isinstance(node, dict) and "type" in node:
         yield node
-        for name in ("content", "elements", "tags"):
+        for name in ("format", "content", "elements", "tags"):
             yield from _nested_formats(node.get(name))
 
 

@@ -32,7 +32,7 @@ from guided.limits import Limits
 from .attributes import RegionSource, TerminalSource
 from .definitions import Definition, Directive, split_statements
 from .expressions import read_counts, read_range_ends
-from .literals import JSON_ESCAPES, format_string, group_pattern
+from .literals import JSON_ESCAPES, format_string, group_pattern, keep_escapes
 from .parameters import evaluate_condition, evaluate_value, split_alternatives
 
 __all__ = ["PlainLark", "rewrite_extensions"]
@@ -325,7 +325,7 @@ class _Writer:
                     is_range = index < len(body) and body[index].kind == ".."
                     self.put(format_string(self.source, token) + " " * (not is_range), token)
                 case "regex" if self.groups_patterns:
-                    self.put(group_pattern(token.text) + " ", token)
+                    self.put(group_pattern(keep_escapes(token.text)) + " ", token)
                 case "directive" | "special" | "reference":
                     self.put(self.name_part(token.text, token) + " ", token)
                 case "&" | "~":
