@@ -271,9 +271,9 @@ class BudgetError(GuidedError, ValueError):
 
     def __init__(self, needed: int, given: int, requested: int | None = None, *, is_exact: bool = False) -> None:
         self.needed, self.given, self.requested = needed, given, requested
-        budget = (
-            f"the budget is {given:,}" if requested is None else f"the model's context leaves {given:,} after the prompt"
-        )
+        budget = f"the budget is {given:,}"
+        if requested is not None:
+            budget = f"the model's context leaves {given:,} after the prompt"
         self.is_exact = is_exact or needed <= 1
         known = "" if self.is_exact else "known "
         super().__init__(f"the shortest {known}completion has {format_count(needed, 'token')}, but {budget}")
