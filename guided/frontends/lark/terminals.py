@@ -26,6 +26,7 @@ from guided.errors import GuidedError, SpecError, UnsupportedError
 from guided.frontends.common import regular_texts
 from guided.frontends.lark import _lark
 from guided.frontends.regex import parse_regex
+from guided.frontends.regex.atomic import is_prefix_free
 from guided.frontends.regex.budget import Budget
 from guided.frontends.regex.derivatives import TooLarge
 from guided.frontends.regex.leftmost_match import Undecided, is_deterministic, leftmost_match
@@ -76,16 +77,13 @@ def build_terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         _check_edges(parser.parse(terminal.source), 0, 0)
         if terminal.uses_fullmatch:
             return parse_regex(terminal.source, limits=limits)
-        budget = Budget(limits)
-        tree = PythonReader(terminal.source, budget, classes="full", ordered=True).read()
-        if regular_texts.keeps_counts(tree) and is_deterministic(tree):
-            return cast(Node, erase_order(tree))  # it has no lookarounds
-        return leftmost_match(tree, budget)
+        return _build_matched_texts(terminal.source, limits)
     except Undecided:
         raise UnsupportedError(
-            f"terminal {label}: the match that the pattern prefers depends on a lookahead, or on a repetition of "
-            "a part that may be empty",
-            hint="write [^x]* for .*?(?=x), and a* for (a*)*",
+            f"terminal {label}: one match of the pattern can begin another, and which one it prefers depends on a "
+            "lookaround, or on a repetition of a part that may be empty",
+            hint="end the pattern with a text that occurs nowhere else in it, or write a class of characters for the "
+            "lookaround, and a* for (a*)*",
         ) from None
     except TooLarge as error:
         reason = f"terminal {label}: the pattern needs more than {error.limit} {error.unit}"
@@ -103,6 +101,21 @@ def build_terminal_node(terminal: LoadedTerminal, limits: Limits) -> Node:
         raise SpecError(f"terminal {label}: {error.msg}", text=terminal.source, span=span) from None
     except (RecursionError, OverflowError) as error:
         raise SpecError(f"terminal {label}: {error}") from None
+
+
+def _build_matched_texts(source: str, limits: Limits) -> Node:
+    """The node of the texts that `re.match` matches as a whole. Raises `Undecided` if they are unknown."""
+    budget = Budget(limits)
+    tree = PythonReader(source, budget, classes="full", ordered=True).read()
+    if regular_texts.keeps_counts(tree) and is_deterministic(tree):
+        return cast(Node, erase_order(tree))  # it has no lookarounds
+    try:
+        return leftmost_match(tree, budget)
+    except Undecided:
+        node = parse_regex(source, limits=limits)
+        if not is_prefix_free(node):
+            raise
+        return node  # no match begins another one, so preferences do not matter
 
 
 def _check_edges(pattern: Any, min_before: int, min_after: int) -> None:

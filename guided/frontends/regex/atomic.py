@@ -41,7 +41,7 @@ from .tree import (
     make_repetition,
 )
 
-__all__ = ["lower_atomic_group"]
+__all__ = ["is_prefix_free", "lower_atomic_group"]
 
 _MAX_DERIVATIVES = 500
 
@@ -52,7 +52,7 @@ def lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Tree | None:
 
 
 def _lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any, Tree | None]:
-    if _is_prefix_free(tree):
+    if is_prefix_free(tree):
         return tree
     match tree:
         case Or(items):
@@ -66,7 +66,7 @@ def _lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any
             return result
         case Cat(items) | Seq(items):
             head = 0
-            while head < len(items) - 1 and _is_prefix_free(items[head]):
+            while head < len(items) - 1 and is_prefix_free(items[head]):
                 head += 1
             if any(contains_lookaround(item) or not _is_nullable(item) for item in items[head + 1 :]):
                 return None
@@ -78,7 +78,7 @@ def _lower_atomic_group(tree: Tree, span: tuple[int, int]) -> Generator[Any, Any
                 atomic_items.append(atomic_item)
             return cat(atomic_items)
         case Times(item, low, high, lazy, _):
-            if not _is_prefix_free(item) or _is_nullable(item):
+            if not is_prefix_free(item) or _is_nullable(item):
                 return EPSILON if lazy and low == 0 else None
             if lazy or low == high:
                 return make_repetition(item, low, low, lazy=False, span=span, ordered=True)
@@ -134,7 +134,8 @@ def _is_nullable(tree: Tree) -> bool:
         return False
 
 
-def _is_prefix_free(tree: Tree) -> bool:
+def is_prefix_free(tree: Tree) -> bool:
+    """Whether no string of the tree's language is a proper prefix of another one. False may also mean "unknown"."""
     if isinstance(tree, (Chars, Text, Lookaround)) or (is_ir_node(tree) and tree in (EPSILON, EMPTY)):
         return True
     terms = Terms(limit=20 * _MAX_DERIVATIVES)
