@@ -152,13 +152,13 @@ def test_errors_of_fixed_bounds_have_advice(name: str) -> None:
 INSTEAD = [
     (
         {"type": "integer", "multipleOf": 1234567},
-        "the multiples of 1234567 need more than 20,000 states",
+        "the multiples of 1234567 need more than 25,000 states",
         "give a minimum and a maximum with at most 1,000 multiples between them",
         {"type": "integer", "multipleOf": 1234567, "minimum": -(10**8), "maximum": 10**8},
     ),
     (
         {"type": "integer", "multipleOf": 0.123456789},
-        "the multiples of 123456789 need more than 20,000 states",
+        "the multiples of 123456789 need more than 25,000 states",
         "or a divisor with fewer digits",
         {"type": "integer", "multipleOf": 0.00012345},
     ),

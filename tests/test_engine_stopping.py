@@ -150,9 +150,9 @@ def test_samples_and_batches_equal_single_outputs():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"stop": ""}, ValueError, "stop is"),
+        ({"stop": ""}, ValueError, "stop contains an empty string"),
         ({"stop": ["a", 1]}, ValueError, "stop is"),
-        ({"stop_regex": [""]}, ValueError, "stop_regex is"),
+        ({"stop_regex": [""]}, ValueError, "stop_regex contains an empty string"),
         ({"stop_regex": ["a"] * 33}, ValueError, "33 patterns, but at most 32"),
         ({"stop_regex": "a" * 257}, ValueError, "257 characters, but at most 256"),
         ({"stop_regex": "a*"}, SpecError, "matches the empty text"),
