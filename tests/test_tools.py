@@ -73,6 +73,14 @@ def once(tool: Tool, constraint=None, max_tokens=100, **options):
     return ENGINE.generate("x", constraint, tools=[tool], max_tokens=max_tokens, **options)
 
 
+def test_tools_may_come_from_an_iterator():
+    listed, iterated = (
+        ENGINE.generate("What is 2+2?", tools=tools, seed=1, max_tokens=90, **EAGER)
+        for tools in ([CALCULATOR], iter([CALCULATOR]))
+    )
+    assert listed.tool_calls and (iterated.text, iterated.tool_calls) == (listed.text, listed.tool_calls)
+
+
 @examples(40)
 @given(st.integers(0, 10**6), st.integers(1, 90))
 def test_results_are_forced_and_the_model_continues(seed, max_tokens):

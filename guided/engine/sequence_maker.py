@@ -167,7 +167,7 @@ class SequenceMaker:
         logprobs = LogprobParams(settings.logprobs, settings.prompt_logprobs, settings.logprobs_mode)
         tools = read_items("tools", settings.tools)
         toolbox = Toolbox(tools, self._vocabulary) if tools else None
-        grammar = self._compile(compiler or self._compiler(), constraint, settings, constraint_options)
+        grammar = self._compile(compiler or self._compiler(), constraint, tools, settings, constraint_options)
         full_prompt, bridge = self._add_instructions(prompt, grammar, constraint, settings)
         known_ids = ids if full_prompt is prompt else None
         ids, prefix = prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)
@@ -224,7 +224,8 @@ class SequenceMaker:
         if not describes and settings.think_first is None:
             full_prompt = prompt
         else:
-            grammar = self._compile(compiler, constraint, settings, constraint_options)
+            tools = read_items("tools", settings.tools)
+            grammar = self._compile(compiler, constraint, tools, settings, constraint_options)
             full_prompt, _ = self._add_instructions(prompt, grammar, constraint, settings)
         known_ids = ids if full_prompt is prompt else None
         return prompt_ids(self._prompts(), full_prompt, known_ids, raw=settings.raw, heal=settings.heal_prompt)[0]
@@ -233,12 +234,12 @@ class SequenceMaker:
         self,
         compiler: GrammarCompiler,
         constraint: Constraint,
+        tools: Items[Tool],
         settings: _MakerOptions,
         options: ConstraintOptions,
     ) -> CompiledGrammar | None:
         """The grammar of a request's constraint and tools."""
         needs_matcher = settings.reasoning_end is not None or settings.canonical or settings.heal_prompt
-        tools = read_items("tools", settings.tools)
         return compile_constraint(compiler, with_tools(constraint, tools, needs_matcher=needs_matcher), options)
 
     def _matcher_maker(
