@@ -32,12 +32,13 @@ bool CompletionFinder::begins_member(int32_t pos) const {
   return std::ranges::any_of(effects, [](const EffectEdge& edge) { return edge.effect.op == Effect::Put; });
 }
 
-// The edges of the missing members, in the order in which the text writes them; only the first one if the position
-// after a separator is not known yet. Empty if the text writes other members, too, or may write none.
+// The edges of the missing members of a thread that begins one, in the order in which the text writes them; only the
+// first one if the position after a separator is not known yet. Empty if the text writes other members, too, or may write
+// none.
 std::vector<int32_t> CompletionFinder::missing_members(const Thread& t) {
   const int32_t number = grammar_.positions[t.pos].rule;
   const Rule& rule = grammar_.rules[number];
-  if (rule.kind != RuleKind::Set || rule.choices || !begins_member(t.pos)) return {};
+  if (rule.choices) return {};
   const SeenSet& seen = arena_.seen(t.reg);
   int64_t count = 0;
   for (size_t w = 0; w < seen.bits.size(); ++w) count += __builtin_popcountll(rule.required_bits[w] & ~seen.bits[w]);
